@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -217,26 +216,6 @@ TYPED_TEST_F(AsioTimer, TheFormsWithAnErrorClearIt) {
   EXPECT_EQ(cancel_with_errors<typename TestFixture::timer_type>(this->context_).aborted, 3);
 }
 
-TYPED_TEST_F(AsioTimer, IsArmedAgainInItsHandler) {
-  struct beat {
-    typename TestFixture::timer_type timer;
-    int left;
-    void next() {
-      timer.expires_after(1ms);
-      timer.async_wait(handler([this](const error_code& error) {
-        EXPECT_FALSE(error);
-        if (--left > 0) {
-          next();
-        }
-      }));
-    }
-  };
-  beat five{typename TestFixture::timer_type(this->context_), 5};
-  five.next();
-  this->context_.run();
-  EXPECT_EQ(five.left, 0);
-}
-
 TYPED_TEST_F(AsioTimer, AMovedOneTakesItsWaitAlong) {
   typename TestFixture::timer_type first(this->context_, 1h);
   outcome ends;
@@ -347,26 +326,6 @@ TYPED_TEST_F(AsioTimer, AWaitIsWorkOfTheAssociatedExecutor) {
   other.run();
   EXPECT_TRUE(ended);
   thread.join();
-}
-
-TYPED_TEST_F(AsioTimer, AStrandRunsOneHandlerAtATime) {
-  auto strand = net::make_strand(this->context_);
-  std::vector<typename TestFixture::timer_type> timers;
-  std::atomic<int> inside = 0;
-  int ended = 0;
-  const handler one = [&](const error_code&) {
-    EXPECT_EQ(inside.fetch_add(1), 0);
-    ++ended;
-    inside.fetch_sub(1);
-  };
-  for (int i = 0; i < 200; ++i) {
-    timers.emplace_back(this->context_, 2ms);
-    timers.back().async_wait(net::bind_executor(strand, one));
-  }
-  std::thread other([&] { this->context_.run(); });
-  this->context_.run();
-  other.join();
-  EXPECT_EQ(ended, 200);
 }
 
 TYPED_TEST_F(AsioTimer, OfAStrandRunsItsHandlersThere) {

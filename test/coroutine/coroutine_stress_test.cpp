@@ -50,30 +50,23 @@ class SleepRace : public sleeping_rounds<Driver> {
     const std::stop_token token = this->stop_.get_token();
     sleep_once(this->service(), delay, {.stop = token, .on = on}, this->ends_, round, this->ended_);
   }
+
+  void expire_against_a_stop_request(executor_ref on) {
+    race(
+        this->rounds(),
+        [&](std::uint64_t round) noexcept {
+          this->renew_stop();
+          begin(round, Driver::soon, on);
+        },
+        [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
+    this->expect_one_end_each(this->rounds());
+  }
 };
 TYPED_TEST_SUITE(SleepRace, drivers);
 
-TYPED_TEST(SleepRace, ExpiryAgainstAStopRequest) {
-  race(
-      this->rounds(),
-      [&](std::uint64_t round) noexcept {
-        this->renew_stop();
-        this->begin(round, TypeParam::soon);
-      },
-      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
-  this->expect_one_end_each(this->rounds());
-}
+TYPED_TEST(SleepRace, ExpiryAgainstAStopRequest) { this->expire_against_a_stop_request({}); }
 
-TYPED_TEST(SleepRace, ExpiryAgainstAStopRequestOnAnExecutor) {
-  race(
-      this->rounds(),
-      [&](std::uint64_t round) noexcept {
-        this->renew_stop();
-        this->begin(round, TypeParam::soon, this->pool());
-      },
-      [&](std::uint64_t) { this->fire(); }, [&](std::uint64_t) { this->stop().request_stop(); });
-  this->expect_one_end_each(this->rounds());
-}
+TYPED_TEST(SleepRace, ExpiryAgainstAStopRequestOnAnExecutor) { this->expire_against_a_stop_request(this->pool()); }
 
 TYPED_TEST(SleepRace, TheBeginningAgainstExpiryAgainstAStopRequest) {
   race(

@@ -18,7 +18,6 @@
 
 #include "coroutine/coroutine_types.hpp"
 #include "support/allocation.hpp"
-#include "support/build.hpp"
 #include "support/in_child.hpp"
 #include "support/service_audit.hpp"
 #include "support/service_virtual.hpp"
@@ -222,19 +221,6 @@ TEST_F(Sleep, ThatIsRefusedGoesOnAtOnceWithTheReason) {
 }
 
 #if !defined(_WIN32)
-TEST_F(Sleep, InAChildOfForkIsRefused) {
-  if (!can_map) {
-    GTEST_SKIP() << "this build does not notice a fork";
-  }
-  timer service;
-  EXPECT_EQ(in_child([&] {
-              waking end;
-              const started one = sleep_for(service, 1s, {}, end);
-              return end.times == 1 && end.error == timer_errc::forked ? 7 : 1;
-            }),
-            (child_end{true, 7}));
-}
-
 TEST_F(Sleep, ThatBeganBeforeAForkCanBeDestroyedInTheChild) {
   timer service;
   started one = sleep_for(service, 1h, {}, end_);
@@ -245,24 +231,6 @@ TEST_F(Sleep, ThatBeganBeforeAForkCanBeDestroyedInTheChild) {
             (child_end{true, 7}));
 }
 #endif
-
-TEST_F(Sleep, WithoutMemoryIsRefused) {
-  int refused = 0;
-  do {
-    manual_timer timer;
-    started one;
-    end_ = {};
-    {
-      const scarce_memory limit(static_cast<std::uint64_t>(refused) + 1);  // the first is for the frame
-      one = sleep_for(timer, 1h, {}, end_);
-    }
-    if (end_.times != 0) {
-      EXPECT_EQ(end_.error, std::errc::not_enough_memory);
-      ++refused;
-    }
-  } while (end_.times != 0 && !HasFailure());
-  EXPECT_GT(refused, 0);
-}
 
 TEST_F(Sleep, ClearsTheErrorWhenItSucceeds) {
   end_.error = timer_errc::forked;
@@ -303,13 +271,6 @@ TEST_F(Sleep, GoesOnWhenTheCallableThatStopReturnedIsCalled) {
   saved();
   saved.reset();
   EXPECT_EQ(end_.times, 1) << "never twice";
-}
-
-TEST_F(Sleep, IsEndedByStopThatRunsAll) {
-  const started one = sleep_for(timer_, 1h, {}, end_);
-  EXPECT_EQ(timer_.stop_run_now(), 1U);
-  EXPECT_EQ(end_.times, 1);
-  EXPECT_EQ(end_.result, sleep_result::elapsed);
 }
 
 TEST_F(Sleep, GoesOnWithAnErrorWhenTheServiceIsDestroyed) {
@@ -420,17 +381,6 @@ TEST_F(Sleep, LetsOnErrorHaveWhatItsExecutorThrows) {
   timer.advance_by(1s);
   EXPECT_EQ(end_.error, std::errc::resource_unavailable_try_again);
   EXPECT_EQ(told, (std::vector<std::string>{"lost money", "full"}));
-}
-
-TEST_F(Sleep, IsNotToldOfAnExecutorThatThrowsAfterItHasRunTheTask) {
-  auto runs_and_throws = [](task&& work) {
-    work();
-    throw std::runtime_error("too late");
-  };
-  const started one = sleep_for(timer_, 1s, {.on = runs_and_throws}, end_);
-  timer_.advance_by(1s);
-  EXPECT_EQ(end_.times, 1);
-  EXPECT_EQ(end_.result, sleep_result::elapsed);
 }
 
 struct with_execute {

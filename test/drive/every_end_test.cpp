@@ -342,6 +342,9 @@ const std::vector<place<Front>>& every_place() {
   using function = const std::function<void()>&;
   const auto visit = [](s& one, function code) { one.service.for_each_pending([&](const pending_timer&) { code(); }); };
   static const std::vector<place<Front>> places{
+      {"callback", false, [](s& one, function code) { one.service.schedule_after(1ms, code), one.fire(); }},
+      {"callback that a stop runs", false,
+       [](s& one, function code) { one.service.schedule_after(1min, code), one.service.stop_run_now(); }},
       {"visitor", true, visit},
       {"visitor in a callback", false,
        [visit](s& one, function code) {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "support/meeting.hpp"
@@ -59,32 +60,23 @@ void on_each_of_two(timer& service, Callback callback) {
   }
 }
 
-TEST(Pollers, CallTheExecutorAtTheSameTime) {
-  latch both(2);
-  std::atomic<int> met{0};
-  timer service({.shards = 2, .pollers = 2, .executor = [&](task&& work) {
-                   met += meet(both) ? 1 : 0;
-                   work();
-                 }});
-  on_each_of_two(service, [] {});
-  EXPECT_TRUE(eventually([&] { return met == 2; }));
-}
-
-TEST(Pollers, ReportExceptionsAtTheSameTime) {
-  latch both(2);
-  std::atomic<int> met{0};
-  timer service({.shards = 2, .pollers = 2, .on_error = [&](const std::exception_ptr&, std::uint64_t) {
-                   met += meet(both) ? 1 : 0;
-                 }});
-  on_each_of_two(service, [] { throw std::runtime_error("no route"); });
-  EXPECT_TRUE(eventually([&] { return met == 2; }));
-}
-
-TEST(Pollers, BeginAtTheSameTime) {
-  latch both(2);
-  std::atomic<int> met{0};
-  const timer service({.shards = 2, .pollers = 2, .on_thread_start = [&] { met += meet(both) ? 1 : 0; }});
-  EXPECT_TRUE(eventually([&] { return met == 2; }));
+TEST(Pollers, CallWhatTheServiceWasGivenAtTheSameTime) {
+  for (const char* what : {"executor", "on_error", "on_thread_start"}) {
+    latch both(2);
+    std::atomic<int> met{0};
+    timer_options options{.shards = 2, .pollers = 2, .on_error = [](const std::exception_ptr&, std::uint64_t) {}};
+    const auto come = [&] { met += meet(both) ? 1 : 0; };
+    if (what == std::string_view("executor")) {
+      options.executor = [&](task&& work) { come(), work(); };
+    } else if (what == std::string_view("on_error")) {
+      options.on_error = [&](const std::exception_ptr&, std::uint64_t) { come(); };
+    } else {
+      options.on_thread_start = come;
+    }
+    timer service(options);
+    on_each_of_two(service, [] { throw std::runtime_error("no route"); });
+    EXPECT_TRUE(eventually([&] { return met == 2; })) << what;
+  }
 }
 
 TEST(Pollers, AreThreadsThatStayWithTheirShards) {

@@ -68,28 +68,6 @@ TEST(SelfDestruction, InACallbackOnThePollerEndsAScheduleOfManyThatIsUnderWay) {
   EXPECT_TRUE(interrupted);
 }
 
-TEST(SelfDestruction, InACallbackOfAManualTimerEndsItBeforeAdvanceReturns) {
-  live_captures captures;
-  const watched handler;
-  auto service = std::make_unique<manual_timer>(timer_options{.on_error = handler.as_on_error()});
-  service->schedule_after(2ms, [token = captures.make()] {});
-  service->schedule_every(1ms, [&, token = captures.make()] { service.reset(); });
-  service->advance_to(at(1h));
-  EXPECT_EQ(service, nullptr);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_TRUE(handler.is_free());
-}
-
-TEST(SelfDestruction, InACallbackThatStopRunsEndsIt) {
-  const watched handler;
-  auto service = std::make_unique<timer>(timer_options{.on_error = handler.as_on_error()});
-  service->schedule_after(1h, [&] { service.reset(); });
-  service->schedule_after(2h, [] {});
-  service->stop_run_now();
-  EXPECT_EQ(service, nullptr);
-  EXPECT_TRUE(eventually([&] { return handler.is_free(); }));
-}
-
 TEST(SelfDestruction, OnAThreadOfAnExecutorEndsIt) {
   const watched handler;
   std::thread worker;
@@ -104,21 +82,6 @@ TEST(SelfDestruction, OnAThreadOfAnExecutorEndsIt) {
   ASSERT_TRUE(eventually([&] { return begun.load(); }));
   worker.join();
   EXPECT_TRUE(eventually([&] { return handler.is_free(); }));
-}
-
-TEST(SelfDestruction, InATaskThatTheExecutorHasKeptEndsIt) {
-  live_captures captures;
-  const watched handler;
-  kept_tasks tasks;
-  auto service =
-      std::make_unique<manual_timer>(timer_options{.executor = tasks.taking(), .on_error = handler.as_on_error()});
-  service->schedule_every(1ms, [&, token = captures.make()] { service.reset(); });
-  service->schedule_after(1h, [token = captures.make()] {});
-  service->advance_by(1ms);
-  EXPECT_EQ(tasks.run(), 1U);
-  EXPECT_EQ(service, nullptr);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_TRUE(handler.is_free());
 }
 
 TEST(SelfDestruction, InTheExecutorEndsItAndLosesNoCapture) {

@@ -4,14 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -29,26 +27,9 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::nanoseconds;
 using testing::Each;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 // ---- The end ----
-
-TEST(Destructor, DropsWhatIsPending) {
-  live_captures captures;
-  int runs = 0;
-  {
-    manual_timer timer;
-    timer.schedule_after(1ms, [&runs, token = captures.make()] { ++runs; });
-    timer.schedule_after(-1ms, [&runs, token = captures.make()] { ++runs; });
-    timer.schedule_at(time_point::max(), [&runs, token = captures.make()] { ++runs; });
-  }
-  EXPECT_EQ(runs, 0);
-  EXPECT_EQ(captures.alive(), 0);
-}
 
 TEST(Destructor, NeedsNoMemory) {
   live_captures captures;
@@ -60,49 +41,7 @@ TEST(Destructor, NeedsNoMemory) {
   EXPECT_EQ(captures.alive(), 0);
 }
 
-/// One timer of each kind, with their tags from 0 on.
-std::vector<timer_handle> schedule_some(manual_timer& timer) {
-  return {timer.schedule_after(-1ms, nothing, {.tag = 0}),
-          timer.schedule_after(5ms, nothing, {.tag = 1}),
-          timer.schedule_after(1h, nothing, {.tag = 2}),
-          timer.schedule_at(time_point::max(), nothing, {.tag = 3}),
-          timer.schedule_every(7ms, nothing, {.policy = fixed_delay, .tag = 4}),
-          timer.schedule_every(7ms, nothing, {.policy = fixed_rate_catch_up, .tag = 5}),
-          timer.schedule_with(next_10ms, nothing, {.tag = 6})};
-}
-
 // ---- Without what was pending ----
-
-TEST(StopDiscard, DestroysWhatIsPendingAndSaysHowMany) {
-  live_captures captures;
-  int runs = 0;
-  manual_timer timer;
-  const timer_handle far = timer.schedule_after(1h, [&runs, token = captures.make()] { ++runs; });
-  timer.schedule_after(-1ms, [&runs, token = captures.make()] { ++runs; });
-  timer.schedule_every(1ms, [&runs, token = captures.make()] { ++runs; });
-  timer.schedule_after(1ms, [token = captures.make()] {}).cancel();
-  EXPECT_EQ(timer.stop_discard(), 3U);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(runs, 0);
-  EXPECT_EQ(far.status(), timer_status::finished);
-  EXPECT_EQ(timer.stats().returned, 3U);
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.stop_discard(), 0U);
-}
-
-TEST(StopDiscard, InACallbackLeavesOutTheOneThatRuns) {
-  live_captures captures;
-  manual_timer timer;
-  std::size_t dropped = 0;
-  timer.schedule_after(1ms, [&, token = captures.make()] {
-    dropped = timer.stop_discard();
-    EXPECT_EQ(captures.alive(), 1);
-  });
-  schedule_far(timer, captures, 1'000);
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
-  EXPECT_EQ(dropped, 1'000U);
-  EXPECT_EQ(captures.alive(), 0);
-}
 
 TEST(StopDiscard, TakesMemoryForOneHoldOfTheLockAndWithoutItCanBeCalledAgain) {
   live_captures captures;
@@ -117,55 +56,6 @@ TEST(StopDiscard, TakesMemoryForOneHoldOfTheLockAndWithoutItCanBeCalledAgain) {
 }
 
 // ---- After every kind of stop ----
-
-TEST(Stop, NothingCanBeScheduledAfterIt) {
-  for (const how way : every_how) {
-    live_captures captures;
-    manual_timer timer;
-    stop_by(timer, way);
-    const auto refused = [](auto action) { return refusal_of(action).code == timer_errc::stopped; };
-    EXPECT_TRUE(refused([&] { timer.schedule_after(1ms, [token = captures.make()] {}); }));
-    EXPECT_TRUE(refused([&] { timer.schedule_at(at(1ms), [token = captures.make()] {}); }));
-    EXPECT_TRUE(refused([&] { timer.schedule_at(std::chrono::system_clock::now(), [token = captures.make()] {}); }));
-    EXPECT_TRUE(refused([&] { timer.schedule_every(1ms, [token = captures.make()] {}); }));
-    EXPECT_TRUE(refused([&] { timer.schedule_with(next_10ms, [token = captures.make()] {}); }));
-    EXPECT_TRUE(refused([&] { timer.schedule_after(1ms, [token = captures.make()] {}, {.stop = std::stop_token()}); }));
-    EXPECT_EQ(captures.alive(), 0);
-    EXPECT_EQ(timer.stats().rejected, 6U);
-    EXPECT_EQ(timer.stats().scheduled, 0U);
-  }
-}
-
-TEST(Stop, NothingIsPendingAfterIt) {
-  for (const how way : every_how) {
-    manual_timer timer;
-    const std::vector<timer_handle> handles = schedule_some(timer);
-    stop_by(timer, way);
-    EXPECT_TRUE(timer.stopped());
-    EXPECT_EQ(timer.pending(), 0U);
-    timer.for_each_pending([](const pending_timer&) { FAIL() << "it is pending"; });
-    for (const timer_handle& handle : handles) {
-      EXPECT_EQ(handle.status(), timer_status::finished);
-      EXPECT_EQ(handle.cancel(), cancel_result::finished);
-      EXPECT_FALSE(handle.reschedule_after(1ms));
-      EXPECT_EQ(handle.tag(), std::nullopt);
-    }
-  }
-}
-
-TEST(Stop, AnotherOneOfAnyKindFindsNothing) {
-  for (const how first : every_how) {
-    manual_timer timer;
-    schedule_some(timer);
-    stop_by(timer, first);
-    const timer_stats counts = timer.stats();
-    EXPECT_THAT(timer.stop(), IsEmpty());
-    EXPECT_EQ(timer.stop_run_now(), 0U);
-    EXPECT_THAT(timer.stop_drain(time_point::max()), IsEmpty());
-    EXPECT_EQ(timer.stats().fired, counts.fired);
-    EXPECT_EQ(timer.stats().returned, counts.returned);
-  }
-}
 
 TEST(Stop, TakesTheTimersOfAllShards) {
   for (const how way : every_how) {
@@ -297,72 +187,7 @@ TEST(Stop, AThousandServicesLeaveNothingBehind) {
   }
 }
 
-// ---- At random ----
-
-/// Timers of all kinds, one of which stops the service in some way when it runs; each has one end.
-void expect_one_end_each(std::uint64_t seed) {
-  SCOPED_TRACE(seed);
-  dice random(seed);
-  manual_timer timer({.wheel_size = 8, .on_error = ignore});
-  ends once(1 + random.below(100));
-  std::vector<timer_handle> handles(once.size());
-  for (std::size_t i = 0; i < once.size(); ++i) {
-    handles[i] =
-        timer.schedule_after(random.between(0ms, 100ms),
-                             [&, i] {
-                               once.add(i);
-                               random.one_in(20) ? once.add(stop_by(timer, every_how[random.below(4)])) : void();
-                               const std::size_t other = random.below(once.size());
-                               handles[other].cancel() == cancel_result::cancelled ? once.add(other) : void();
-                               random.one_in(9) ? throw std::runtime_error("asked for") : void();
-                             },
-                             {.tag = i});
-  }
-  timer.advance_by(random.between(0ms, 60ms));
-  once.add(stop_by(timer, every_how[random.below(4)]));
-  EXPECT_THAT(once.counts(), Each(1));
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(Stop, EachTimerHasOneEndWhateverHappens) {
-  for (std::uint64_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
-    expect_one_end_each(seed);
-  }
-}
-
 // ---- `stop_drain(until)`: it runs what is due by then, and returns the rest ----
-
-TEST(StopDrain, RunsWhatIsDueBeforeAndReturnsTheRest) {
-  manual_timer timer;
-  std::vector<nanoseconds> ran;
-  for (const int delay : {1, 50, 99, 100, 500}) {
-    timer.schedule_after(delay * 1ms, [&] { ran.push_back(timer.now().time_since_epoch()); },
-                         {.tag = static_cast<std::uint64_t>(delay)});
-  }
-  const std::vector<pending_task> left = timer.stop_drain(at(100ms));
-  EXPECT_THAT(ran, ElementsAre(1ms, 50ms, 99ms));
-  ASSERT_THAT(left, SizeIs(2));
-  EXPECT_EQ(left[0].tag + left[1].tag, 600U);
-  EXPECT_EQ(std::min(left[0].deadline, left[1].deadline), at(100ms));
-  EXPECT_EQ(timer.now(), at(100ms));
-  EXPECT_TRUE(timer.stopped());
-  EXPECT_EQ(timer.stats().early, 0U);
-}
-
-TEST(StopDrain, ToTheEndOfTimeRunsAllButWhatNeverFires) {
-  manual_timer timer;
-  int runs = 0;
-  for (const nanoseconds delay : {nanoseconds(1ms), nanoseconds(1h), nanoseconds(876600h), nanoseconds::max() - 1ms}) {
-    timer.schedule_after(delay, [&] { ++runs; });
-  }
-  timer.schedule_at(time_point::max(), [&] { ++runs; }, {.tag = 9});
-  const std::vector<pending_task> left = timer.stop_drain(time_point::max());
-  EXPECT_EQ(runs, 4);
-  ASSERT_THAT(left, SizeIs(1));
-  EXPECT_EQ(left[0].tag, 9U);
-  EXPECT_EQ(timer.stats().early, 0U);
-}
 
 TEST(StopDrain, WithoutMemoryLosesNothing) {
   bool enough = false;
@@ -411,17 +236,6 @@ TEST(StopRunNow, FromACallbackOfAnotherServiceRunsAllAndEnds) {
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(other, nullptr);
-}
-
-TEST(StopRunNow, DestroysTheCapturesOfEachBeforeTheNextBegins) {
-  live_captures captures;
-  manual_timer timer;
-  std::vector<std::int64_t> alive;
-  for (int i = 0; i < 5; ++i) {
-    timer.schedule_after(1h, [&, token = captures.make()] { alive.push_back(captures.alive()); });
-  }
-  timer.stop_run_now();
-  EXPECT_THAT(alive, ElementsAre(5, 4, 3, 2, 1));
 }
 
 TEST(StopRunNow, WithoutMemoryCanBeCalledAgain) {

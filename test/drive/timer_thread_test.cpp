@@ -95,13 +95,11 @@ class BlockedBatch : public testing::Test {
   timer service_{{.shards = 1}};
 };
 
-TEST_F(BlockedBatch, ThoseBeforeAreFinished) {
+TEST_F(BlockedBatch, ThoseBeforeAreFinishedAndCountedAndNobodyWaitsForThem) {
   EXPECT_EQ(before(0).status(), timer_status::finished);
+  EXPECT_EQ(before(0).cancel_and_wait(), cancel_result::finished);
   EXPECT_EQ(before(1).cancel(), cancel_result::finished);
   EXPECT_FALSE(before(2).reschedule_after(1h));
-}
-
-TEST_F(BlockedBatch, ThoseBeforeAreCountedAndTheirLatenessToo) {
   const timer_stats seen = service().stats();
   EXPECT_EQ(seen.fired, begun);
   EXPECT_EQ(seen.running, 1U);
@@ -110,8 +108,6 @@ TEST_F(BlockedBatch, ThoseBeforeAreCountedAndTheirLatenessToo) {
   EXPECT_EQ(seen.lateness.count(), begun);
   EXPECT_EQ(service().pending(), each);
 }
-
-TEST_F(BlockedBatch, AWaitForOneBeforeEndsAtOnce) { EXPECT_EQ(before(0).cancel_and_wait(), cancel_result::finished); }
 
 TEST_F(BlockedBatch, ThoseBehindAreCancelledMovedAndListed) {
   EXPECT_EQ(behind(0).cancel(), cancel_result::cancelled);

@@ -1282,15 +1282,6 @@ TEST_P(Desk, BadInputHasOneClearAnswer) {
   EXPECT_THAT(run_alone({"--version"}).out, testing::MatchesRegex("[0-9.]+\n"));
 }
 
-#ifdef TIMING_WHEEL_TEST_POSTGRES
-TEST_P(DeskOnServer, AServerThatIsNotThereIsSaidSo) {
-  const ended done = run_alone({"status", "host=/nowhere dbname=nothing password=secret"});
-  EXPECT_EQ(done.status, 3);
-  EXPECT_THAT(done.err, HasSubstr("/nowhere"));
-  EXPECT_THAT(done.err, Not(HasSubstr("secret")));
-}
-#endif
-
 TEST_P(Desk, WhatDoesNotExistMatchesNothing) {
   put(store, "a", 1h);
   bury_one("dies", "no");

@@ -740,12 +740,6 @@ TEST_F(Machine, RunsThatAskForARetryAndRunsThatEndWithoutAWordCountTogether) {
   }
 }
 
-TEST_F(Machine, ARunIsNotExhaustedBeforeItWasASuspect) {
-  const machine some(options_, kinds({.max_attempts = 1}), zero, 1);
-  EXPECT_FALSE(some.exhausted(0, 3));
-  EXPECT_TRUE(some.exhausted(0, 4));
-}
-
 TEST_F(Machine, RetriesComeBackAfterABackOffThatGrows) {
   const handler_options options{.max_attempts = 4, .backoff = {.first = 1s, .factor = 3, .most = 5s, .jitter = 0}};
   machine some(options_, kinds(options), zero, 1);

@@ -254,14 +254,6 @@ TEST_F(PostgresFunctions, ReviveTheDeadUnlessTheKeyIsTaken) {
   EXPECT_EQ(claim(store).at(0).payload, "2 units");
 }
 
-TEST_F(PostgresFunctions, DeleteADeadCheck) {
-  put(store, "a");
-  EXPECT_TRUE(bury(store, claim(store).at(0), "no"));
-  const std::string remove = "delete_dead(" + std::to_string(store.list_dead(1).at(0).id) + ")";
-  EXPECT_EQ(call(remove), "t");
-  EXPECT_EQ(call(remove), "f");
-}
-
 // As what the command line changes; what changes nothing has none.
 TEST_F(PostgresFunctions, WhatOperatorsChangeHasALineOfTheAudit) {
   for (const char* key : {"a", "b"}) {

@@ -237,25 +237,6 @@ TEST_F(PostgresRound, ASecondRowOfTheVersionChangesNothing) {
   EXPECT_EQ(error_of([&] { all_rows(store); }).code, make_error_code(errc::no_schema));
 }
 
-TEST_F(PostgresStore, ThreadsOfTwoStoresClaimEachCheckOnce) {
-  postgres_store other(server().conninfo(), options);
-  std::vector<request> all;
-  for (int key = 0; key < 500; ++key) {
-    all.push_back(asked(std::to_string(key)));
-  }
-  put(store, all);
-  std::atomic<int> claims = 0;
-  on_threads(4, [&](int number) {
-    postgres_store& mine = number % 2 == 0 ? store : other;
-    for (const upcoming& row : all_rows(mine)) {
-      std::vector<claimed> got;
-      mine.transact([&](store_transaction& open) { open.claim({&row, 1}, open.now() + 1h, got); });
-      claims += static_cast<int>(got.size());
-    }
-  });
-  EXPECT_EQ(claims, 500);
-}
-
 TEST_F(PostgresStore, ListsOfTheSameKeysInAnyOrderDoNotLockEachOtherUp) {
   std::atomic<int> inserted = 0;
   on_threads(4, [&](int number) {

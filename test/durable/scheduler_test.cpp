@@ -73,26 +73,6 @@ TEST_F(Scheduler, RunsACheckAtItsDeadlineAndForgetsIt) {
   EXPECT_EQ(store.size(), 0U);
 }
 
-TEST_F(Scheduler, RunsWhatIsDueBeforeTheNextLookOnTime) {
-  on_notes();
-  checks.start();
-  timer.advance_by(100ms);
-  checks.schedule(note("soon", 5ms));
-  timer.advance_by(5ms);
-  EXPECT_THAT(keys(), ElementsAre("soon"));
-}
-
-TEST_F(Scheduler, RunsWhatWasScheduledBeforeItStartedInTheOrderOfDeadlines) {
-  on_notes();
-  checks.schedule(note("third", 1h + 3s));
-  checks.schedule(note("first", 0s));
-  checks.schedule(note("second", 1h + 2s));
-  timer.advance_by(1h);
-  checks.start();
-  timer.advance_by(5s);
-  EXPECT_THAT(keys(), ElementsAre("first", "second", "third"));
-}
-
 TEST_F(Scheduler, GivesTheHandlerWhatWasScheduled) {
   std::optional<job> got;
   checks.on("verify", [&](const job& what) { got = what; });

@@ -418,22 +418,6 @@ TEST_P(Store, GathersTheChecksWhoseWindowsShareAMoment) {
   EXPECT_EQ(later.time_since_epoch() % 40s, 0s);
 }
 
-TEST_P(Store, LeavesAKeyThatIsThereAsItIs) {
-  const scheduled first = put(store, asked("a", 1h, "one"));
-  const scheduled second = put(store, asked("a", 2h, "two"));
-  EXPECT_FALSE(second.inserted || second.replaced);
-  EXPECT_EQ(second.due, first.due);
-  EXPECT_EQ(store.find("close", "a")->payload, "one");
-}
-
-TEST_P(Store, ReplacesAKeyIfAsked) {
-  put(store, asked("a", 1h, "one"));
-  const scheduled second = put(store, replacing(asked("a", 2h, "two")));
-  EXPECT_TRUE(!second.inserted && second.replaced);
-  EXPECT_EQ(store.find("close", "a")->payload, "two");
-  EXPECT_EQ(store.find("close", "a")->due, second.due);
-}
-
 TEST_P(Store, DoesNotReplaceARunningCheckAlsoWhenItsLeaseHasEnded) {
   const scheduled first = put(store, asked("a", {}, "one"));
   for (const auto lease : {std::chrono::microseconds(1h), -1us}) {
@@ -446,16 +430,6 @@ TEST_P(Store, DoesNotReplaceARunningCheckAlsoWhenItsLeaseHasEnded) {
   }
 }
 
-TEST_P(Store, CancelsOnceAndForAll) {
-  put(store, "a");
-  const auto seen = all_rows(store);
-  EXPECT_EQ(cancel(store, "a"), cancel_result::cancelled);
-  EXPECT_EQ(cancel(store, "a"), cancel_result::finished);
-  std::vector<claimed> got;
-  store.transact([&](store_transaction& open) { open.claim(seen, open.now() + 1h, got); });
-  EXPECT_THAT(got, IsEmpty());
-}
-
 TEST_P(Store, CancelsNoRunningCheckAlsoWhenItsLeaseHasEnded) {
   put(store, "a");
   const auto held = claim(store).at(0);
@@ -464,48 +438,6 @@ TEST_P(Store, CancelsNoRunningCheckAlsoWhenItsLeaseHasEnded) {
   extend(store, held, 0us);
   EXPECT_EQ(cancel(store, "a"), cancel_result::running) << "its handler may have begun";
   EXPECT_THAT(claim(store), SizeIs(1));
-}
-
-TEST_P(Store, MovesAPendingCheck) {
-  put(store, "a", 1h);
-  const instant before = store.now();
-  EXPECT_EQ(move(store, "a", 5h), reschedule_result::moved);
-  EXPECT_GE(store.find("close", "a")->due, before + 5h);
-  EXPECT_EQ(move(store, "a", instant(42us)), reschedule_result::moved);
-  EXPECT_EQ(store.find("close", "a")->due, instant(42us));
-  EXPECT_EQ(move(store, "b", 5h), reschedule_result::finished);
-}
-
-TEST_P(Store, MovesNoRunningCheck) {
-  put(store, "a");
-  const auto held = claim(store).at(0);
-  EXPECT_EQ(move(store, "a", 5h), reschedule_result::running);
-  extend(store, held, 0us);
-  EXPECT_EQ(move(store, "a", 5h), reschedule_result::running);
-  EXPECT_TRUE(complete(store, held));
-}
-
-TEST_P(Store, ReadsAWindowInTheOrderOfTime) {
-  for (const int due : {5, 3, 9, 4, 3}) {
-    put(store, std::to_string(all_rows(store).size()), instant(std::chrono::microseconds(due)));
-  }
-  std::vector<upcoming> found;
-  store.read_ahead({.from = instant(3us), .until = instant(9us), .limit = 10, .kinds = kinds}, found);
-  std::vector<std::int64_t> dues;
-  std::transform(found.begin(), found.end(), std::back_inserter(dues),
-                 [](const upcoming& row) { return row.due.time_since_epoch().count(); });
-  EXPECT_THAT(dues, ElementsAre(3, 3, 4, 5));
-  EXPECT_LT(found[0].id, found[1].id);
-}
-
-TEST_P(Store, ReadsOnlyTheKindsAskedFor) {
-  put(store, "a");
-  put(store, request{.kind = "strange", .key = "b"});
-  put(store, request{.kind = "other", .key = "c"});
-  const auto found = all_rows(store, 2);
-  ASSERT_THAT(found, SizeIs(2));
-  EXPECT_EQ(found[0].kind, 0U);
-  EXPECT_EQ(found[1].kind, 1U);
 }
 
 TEST_P(Store, ReadsLeasedRowsWithTheEndOfTheirLeaseAndTheirAttempt) {
@@ -1006,20 +938,6 @@ TEST_P(Store, NeverUsesAnIdAgain) {
   EXPECT_GT(all_rows(store).at(0).id, last);
 }
 
-TEST_P(Store, ANewCheckHasAHigherFenceThanAnyBeforeOfItsKey) {
-  std::int64_t highest = 0;
-  for (int turn = 0; turn < 3; ++turn) {
-    put(store, "a");
-    claimed last;
-    for (int times = 0; times < 5; ++times) {
-      last = claim(store, -1us).at(0);
-      EXPECT_GT(last.fence, highest);
-      highest = last.fence;
-    }
-    EXPECT_TRUE(complete(store, last));
-  }
-}
-
 TEST_P(Store, AFenceThatWasDrawnInVainIsNotDrawnAgain) {
   put(store, "a");
   std::vector<claimed> undone;
@@ -1054,32 +972,6 @@ TEST_P(Store, AnEndedLeaseIsClaimedOnlyWhileItMayBe) {
     EXPECT_THAT(keys_within(store.now() + 1min, takes), ElementsAre("a", "b", "c"));
     EXPECT_THAT(keys_within({}, takes), ElementsAre("a", "b", "c"));
   }
-}
-
-TEST_P(Store, WhatTheWorkThrowsUndoesAll) {
-  put(store, "a");
-  EXPECT_THROW(store.transact([](store_transaction& open) {
-    open.schedule(asked("b"));
-    open.cancel("close", "a");
-    throw std::runtime_error("no");
-  }),
-               std::runtime_error);
-  EXPECT_THAT(keys_in(store), ElementsAre("a"));
-  put(store, "c");
-  EXPECT_THAT(all_rows(store), SizeIs(2));
-}
-
-TEST_P(Store, UndoesAPartAlone) {
-  store.transact([](store_transaction& open) {
-    open.schedule(asked("a"));
-    open.savepoint();
-    open.schedule(asked("b"));
-    open.rollback_to_savepoint();
-    open.savepoint();
-    open.schedule(asked("c"));
-    open.release_savepoint();
-  });
-  EXPECT_THAT(keys_in(store), ElementsAre("a", "c"));
 }
 
 TEST_P(Store, ConsumesAtTheBeginOfATransactionAndUndoesItWithThat) {

@@ -21,7 +21,6 @@ using detail::chunk;
 using detail::entry;
 using detail::entry_place;
 
-using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAreArray;
 using timer_numbers = std::vector<timer_number>;
 
@@ -101,18 +100,6 @@ class Bucket : public ::testing::Test {
   bucket_store store_;
   bucket bucket_{};
 };
-
-TEST_F(Bucket, PollsInTheOrderInWhichTheyWereAdded) {
-  for (const timer_number s : {5U, 1U, 9U, 3U}) {
-    add(s);
-  }
-  expect_content({5, 1, 9, 3});
-  EXPECT_THAT(poll(1), ElementsAre(5));
-  EXPECT_THAT(poll(2), ElementsAre(1, 9));
-  expect_content({3});
-  EXPECT_THAT(clear(), ElementsAre(3));
-  expect_content({});
-}
 
 TEST_F(Bucket, KeepsTheOrderOfWhatAnEraseLeaves) {
   add_first(130);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <random>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +16,6 @@
 
 namespace timing_wheel::test {
 namespace {
-
-using ::testing::IsEmpty;
 
 constexpr tick hour_in_ms = 3'600'000;
 constexpr tick hour_in_ns = hour_in_ms * 1'000'000;
@@ -50,31 +47,9 @@ std::vector<tick> random_deadlines(std::size_t count, tick first, tick last, std
   return deadlines;
 }
 
-/// Each timer with the tick it came out at, when the clock goes tick by tick to `end`, with `budget` per step.
-template <timer_engine Engine>
-std::set<std::pair<tick, timer_number>> firings(Engine& engine, tick end, std::size_t budget) {
-  std::set<std::pair<tick, timer_number>> all;
-  for (tick now = engine.now() + 1; now <= end; ++now) {
-    for (const timer_number s : drain(engine, now, budget)) {
-      EXPECT_TRUE(all.emplace(now, s).second);
-    }
-  }
-  return all;
-}
-
 template <class Engine>
 class Conformance : public ::testing::Test {};
 TYPED_TEST_SUITE(Conformance, engine_types);
-
-TYPED_TEST(Conformance, RefusesADeadlineAtOrBeforeTheClock) {
-  TypeParam engine(engine_options{.wheel_size = 20, .start = 100});
-  for (const tick deadline : {tick{0}, tick{95}, tick{99}, tick{100}}) {
-    EXPECT_FALSE(engine.insert(7, deadline)) << deadline;
-    EXPECT_FALSE(engine.contains(7));
-  }
-  EXPECT_EQ(engine.size(), 0U);
-  EXPECT_FALSE(engine.next_expiration());
-}
 
 TYPED_TEST(Conformance, FiresEachDelayOfKafkasTimerTestAtItsTick) {
   TypeParam engine(engine_options{.wheel_size = 3});
@@ -107,67 +82,6 @@ TYPED_TEST(Conformance, FiresDelaysAroundEachPowerOfTheWheelSizeHoweverTheClockC
       }
     }
   }
-}
-
-TYPED_TEST(Conformance, TimerAtTheEndOfTimeNeverFiresAndCanBeErased) {
-  for (const tick start : {tick{0}, never / 2, never - 2}) {
-    TypeParam engine(engine_options{.wheel_size = 20, .start = start});
-    EXPECT_TRUE(engine.insert(3, never));
-    EXPECT_THAT(drain(engine, never - 1), IsEmpty());
-    EXPECT_THAT(drain(engine, never), IsEmpty());
-    EXPECT_LT(engine.now(), never);
-    EXPECT_TRUE(engine.contains(3));
-    EXPECT_TRUE(engine.erase(3));
-    EXPECT_FALSE(engine.next_expiration());
-  }
-}
-
-TYPED_TEST(Conformance, FiresAtTheLastTicksOfTime) {
-  for (const tick start : {tick{0}, never / 2, never - 5}) {
-    for (const std::uint32_t n : several_wheel_sizes) {
-      SCOPED_TRACE("wheel size " + std::to_string(n) + ", start " + std::to_string(start));
-      TypeParam engine(engine_options{.wheel_size = n, .start = start});
-      expect_each_at_its_tick(engine, insert_all(engine, {never - 1, never - 4, never - 2, never - 3}));
-    }
-  }
-}
-
-TYPED_TEST(Conformance, FiresEachAtItsTickAcrossIntegerBoundaries) {
-  constexpr tick end_of_signed_time = tick{1} << 63U;
-  for (const tick boundary : {tick{1} << 31U, tick{1} << 32U, tick{1} << 36U, tick{1} << 40U, end_of_signed_time}) {
-    for (const tick before : {tick{1}, tick{3}, hour_in_ms, hour_in_ns}) {
-      for (const std::uint32_t n : {2U, 20U, 256U, 512U}) {
-        const tick start = boundary - std::min(boundary, before);
-        SCOPED_TRACE("start " + std::to_string(start) + ", wheel size " + std::to_string(n));
-        TypeParam engine(engine_options{.wheel_size = n, .start = start});
-        std::vector<tick> deadlines = random_deadlines(50, start + 1, start + 2 * before + 100, boundary + n);
-        deadlines.insert(deadlines.end(), {boundary + 1, boundary + 2, boundary + hour_in_ms, boundary + hour_in_ns});
-        expect_each_at_its_tick(engine, insert_all(engine, deadlines));
-        ASSERT_FALSE(this->HasFailure());
-      }
-    }
-  }
-}
-
-TYPED_TEST(Conformance, IgnoresAClockThatStepsBack) {
-  TypeParam engine(engine_options{.wheel_size = 10});
-  drain(engine, 500);
-  insert_all(engine, {507});
-  EXPECT_THAT(drain(engine, 3), IsEmpty());
-  EXPECT_EQ(engine.now(), 500U);
-  engine.catch_up(2);
-  EXPECT_EQ(engine.now(), 500U);
-  expect_each_at_its_tick(engine, {{507, {0}}});
-}
-
-TYPED_TEST(Conformance, FinishesWorkUnderWayAlthoughTheClockStepsBack) {
-  TypeParam engine(engine_options{.wheel_size = 10});
-  insert_all(engine, std::vector<tick>(100, 40));
-  ASSERT_EQ(engine.advance(40, 30).due.size(), 30U);
-  const tick reached = engine.now();
-  const std::size_t after_step_back = drain(engine, 7).size();
-  EXPECT_EQ(after_step_back, reached == 40 ? 70U : 0U);
-  EXPECT_EQ(drain(engine, 40).size() + after_step_back, 70U);
 }
 
 TYPED_TEST(Conformance, WorkOfAJumpIsBoundedByTimersAndNotByTicks) {
@@ -203,111 +117,6 @@ TYPED_TEST(Conformance, ErasesAndInsertsInTheMiddleOfACascadeOf100000AreExact) {
     add(next, 12'289 + random() % 10'000);
   }
   expect_each_at_its_tick(engine, expected.pending(), 7);
-}
-
-TYPED_TEST(Conformance, ErasingAFiredTimerIsRefused) {
-  TypeParam engine(engine_options{.wheel_size = 10});
-  insert_all(engine, {5});
-  EXPECT_THAT(drain(engine, 5), ::testing::ElementsAre(0));
-  EXPECT_FALSE(engine.contains(0));
-  EXPECT_FALSE(engine.erase(0));
-  EXPECT_EQ(engine.size(), 0U);
-}
-
-TYPED_TEST(Conformance, EveryBudgetGivesTheSameFirings) {
-  const std::vector<tick> deadlines = random_deadlines(700, 1, 900, 17);
-  std::set<std::pair<tick, timer_number>> expected;
-  for (timer_number s = 0; s < deadlines.size(); ++s) {
-    expected.emplace(deadlines[s], s);
-  }
-  for (std::size_t budget = 1; budget <= 17; ++budget) {
-    TypeParam engine(engine_options{.wheel_size = 7});
-    insert_all(engine, deadlines);
-    EXPECT_EQ(firings(engine, 900, budget), expected) << "budget " << budget;
-  }
-}
-
-TYPED_TEST(Conformance, BudgetOfZeroHandlesNothingAndTellsWhetherWorkIsLeft) {
-  TypeParam engine(engine_options{.wheel_size = 10});
-  insert_all(engine, {6, 28});
-  EXPECT_FALSE(engine.advance(5, 0).more);
-  EXPECT_EQ(engine.now(), 5U);
-  for (int i = 0; i < 3; ++i) {
-    const advance_result result = engine.advance(30, 0);
-    EXPECT_TRUE(result.more);
-    EXPECT_THAT(result.due, IsEmpty());
-    EXPECT_EQ(result.handled, 0U);
-  }
-  EXPECT_THAT(drain(engine, 30), ::testing::ElementsAre(0, 1));
-}
-
-TYPED_TEST(Conformance, StepNeverHandlesMoreThanItsBudgetAndAsksForMoreExactlyWhileWorkIsLeft) {
-  for (std::size_t budget = 1; budget <= 70; budget += 3) {
-    TypeParam engine(engine_options{.wheel_size = 8});
-    insert_all(engine, random_deadlines(400, 1, 600, budget));
-    for (bool more = true; more;) {
-      const advance_result step = engine.advance(500, budget);
-      EXPECT_LE(step.handled, budget);
-      EXPECT_LE(step.due.size(), step.handled);
-      EXPECT_EQ(step.more, engine.next_expiration().value_or(never) <= 500);
-      EXPECT_TRUE(!step.more || step.handled == budget) << "it stopped although the budget had not ended";
-      EXPECT_TRUE(engine.invariants_hold());
-      more = step.more;
-    }
-    EXPECT_EQ(engine.now(), 500U);
-  }
-}
-
-TYPED_TEST(Conformance, NextExpirationIsNeverLaterThanTheEarliestDeadline) {
-  for (const std::uint32_t n : several_wheel_sizes) {
-    TypeParam engine(engine_options{.wheel_size = n});
-    EXPECT_FALSE(engine.next_expiration());
-    oracle expected;
-    timer_number next = 0;
-    for (const tick deadline : random_deadlines(300, 1, 50'000, n)) {
-      expected.insert(next, deadline);
-      engine.insert(next++, deadline);
-      ASSERT_LE(engine.next_expiration(), expected.earliest());
-    }
-    for (timer_number s = 0; s < next; ++s) {
-      engine.erase(s);
-      expected.take(s);
-      ASSERT_EQ(engine.next_expiration().has_value(), expected.earliest().has_value());
-      ASSERT_LE(engine.next_expiration(), expected.earliest());
-    }
-  }
-}
-
-TYPED_TEST(Conformance, NextExpirationLiesAfterTheClockWhenNoWorkIsLeft) {
-  TypeParam engine(engine_options{.wheel_size = 10});
-  insert_all(engine, random_deadlines(300, 1, 5'000, 4));
-  for (tick now = 1; now < 5'000; now += 7) {
-    drain(engine, now);
-    ASSERT_GT(engine.next_expiration().value_or(never), now);
-  }
-}
-
-TYPED_TEST(Conformance, CatchUpTakesAnEmptyEngineToNow) {
-  TypeParam engine(engine_options{.wheel_size = 10, .start = 7});
-  for (const tick now : {tick{8}, tick{1'000}, century_in_ns, never - 1}) {
-    engine.catch_up(now);
-    EXPECT_EQ(engine.now(), now);
-  }
-  engine.catch_up(never);
-  EXPECT_EQ(engine.now(), never - 1);
-}
-
-TYPED_TEST(Conformance, CatchUpStopsBeforeWhatIsPending) {
-  for (const tick deadline : {tick{1}, tick{9}, tick{10}, tick{11}, tick{55}, tick{1'000}, century_in_ns}) {
-    TypeParam engine(engine_options{.wheel_size = 10});
-    const schedule expected = insert_all(engine, {deadline});
-    const tick next = engine.next_expiration().value();
-    engine.catch_up(never);
-    EXPECT_EQ(engine.now(), next - 1);
-    EXPECT_TRUE(engine.contains(0));
-    EXPECT_TRUE(engine.invariants_hold());
-    expect_each_at_its_tick(engine, expected);
-  }
 }
 
 TYPED_TEST(Conformance, InsertAndEraseTakeAtMostOneHeapOperationEach) {

@@ -25,19 +25,6 @@ std::vector<tick> expirations_of(delay_queue& queue) {
   return expirations;
 }
 
-TEST(DelayQueue, ErasedHoleMayHaveToRise) {
-  delay_queue queue;
-  queue.grow(10);
-  // The last one, below 1, is earlier than 100, the parent of the erased one.
-  const std::vector<tick> heap = {0, 100, 1, 50, 60, 110, 120, 130, 140, 2};
-  for (delay_queue::member m = 0; m < 10; ++m) {
-    queue.push(m, heap[m]);
-  }
-  queue.erase(5);
-  EXPECT_TRUE(queue.invariants_hold());
-  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{0, 1, 2, 50, 60, 100, 120, 130, 140}));
-}
-
 /// Pushes, updates or erases a random member, here and there.
 void random_step(delay_queue& queue, std::set<std::pair<tick, delay_queue::member>>& expected, std::mt19937& random) {
   const auto m = static_cast<delay_queue::member>(random() % 200);
@@ -77,17 +64,6 @@ TEST(DelayQueue, CountsItsOperations) {
   queue.update(1, 0);
   queue.erase(0);
   EXPECT_EQ(queue.operations(), 4U);
-}
-
-TEST(DelayQueue, GrowsWithoutForgetting) {
-  delay_queue queue;
-  queue.grow(2);
-  queue.push(0, 20);
-  queue.push(1, 10);
-  queue.grow(1'000);
-  queue.push(999, 15);
-  EXPECT_FALSE(queue.contains(500));
-  EXPECT_EQ(expirations_of(queue), (std::vector<tick>{10, 15, 20}));
 }
 
 TEST(DelayQueue, GrowToLessKeepsItsMembers) {

@@ -189,21 +189,6 @@ TYPED_TEST(EngineMemory, InsertThatFindsNoneChangesNothingAndCanBeRepeated) {
   }
 }
 
-TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNone) {
-  for (const auto& [which, deadline] : demanding) {
-    TypeParam engine(engine_options{.wheel_size = 20});
-    insert_all(engine, {5, 6'000});
-    engine.reserve(which, deadline);
-    EXPECT_FALSE(engine.contains(which));
-    EXPECT_TRUE(succeeds_with(0, [&, s = which, when = deadline] {
-      engine.erase(1);
-      engine.insert(s, when);
-    }));
-    EXPECT_TRUE(engine.contains(which));
-    EXPECT_TRUE(engine.invariants_hold());
-  }
-}
-
 TYPED_TEST(EngineMemory, InsertionThatWasReservedNeedsNoneHoweverManyChunksAreInUse) {
   for (timer_number timers = 60; timers <= 70; ++timers) {  // a page of the pool has 64 chunks
     TypeParam engine(engine_options{.wheel_size = 128});
@@ -229,28 +214,6 @@ TYPED_TEST(EngineMemory, ReserveThatFindsNoneChangesNothing) {
   }
 }
 
-TYPED_TEST(EngineMemory, AdvanceThatFindsNoneLosesNothingAndCanBeRepeated) {
-  bool succeeded = false;
-  for (std::uint64_t left = 0; !succeeded; ++left) {
-    TypeParam engine(engine_options{.wheel_size = 64});
-    schedule expected;
-    for (timer_number s = 0; s < 6'000; ++s) {
-      const tick deadline = 4'096 + s * 5 % 4'096;
-      engine.insert(s, deadline);
-      expected[deadline].push_back(s);
-    }
-    std::vector<timer_number> due;
-    succeeded = advances_with(left, engine, 4'096, due);
-    ASSERT_TRUE(engine.invariants_hold()) << "with " << left << " allocations";
-    const std::vector<timer_number> rest = drain(engine, 4'096);
-    due.insert(due.end(), rest.begin(), rest.end());
-    std::sort(due.begin(), due.end());
-    EXPECT_EQ(due, expected[4'096]);
-    expected.erase(4'096);
-    expect_each_at_its_tick(engine, expected);
-  }
-}
-
 TYPED_TEST(EngineMemory, WhatWasDueBeforeAFailureIsNotKeptBack) {
   std::size_t interrupted = 0;
   bool succeeded = false;
@@ -267,22 +230,6 @@ TYPED_TEST(EngineMemory, WhatWasDueBeforeAFailureIsNotKeptBack) {
     EXPECT_TRUE(engine.invariants_hold());
   }
   EXPECT_GT(interrupted, 0U) << "no failure came after something was due";
-}
-
-TYPED_TEST(EngineMemory, EachTimerOfATickComesOutOnceWhenThereIsNone) {
-  bool succeeded = false;
-  for (std::uint64_t left = 0; !succeeded; ++left) {
-    TypeParam engine(engine_options{.wheel_size = 64});
-    const schedule expected = insert_all(engine, std::vector<tick>(300, 40));
-    std::vector<timer_number> due;
-    succeeded = advances_with(left, engine, 40, due);
-    EXPECT_EQ(due.size() + engine.size(), 300U) << "with " << left << " allocations";
-    const std::vector<timer_number> rest = drain(engine, 40);
-    due.insert(due.end(), rest.begin(), rest.end());
-    std::sort(due.begin(), due.end());
-    EXPECT_EQ(due, expected.at(40));
-    EXPECT_TRUE(engine.invariants_hold());
-  }
 }
 
 TYPED_TEST(EngineMemory, EraseAndCatchUpNeedNone) {

@@ -19,7 +19,6 @@
 namespace timing_wheel::test {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
@@ -127,32 +126,6 @@ TEST(HashedWheel, TimersThatComeInTheMiddleOfAVisitAreNotLookedAtInIt) {
   EXPECT_EQ(wheel.stats().looks, 300U);
 }
 
-TEST(HashedWheel, ErasuresInTheMiddleOfAVisitLoseNothing) {
-  for (timer_number victim = 0; victim < 200; ++victim) {
-    hashed_wheel wheel(engine_options{.wheel_size = 4});
-    insert_all(wheel, std::vector<tick>(200, 5));
-    ASSERT_TRUE(wheel.advance(1, 70).more);
-    ASSERT_TRUE(wheel.erase(victim));
-    ASSERT_TRUE(wheel.invariants_hold());
-    drain(wheel, 1);
-    EXPECT_EQ(wheel.stats().looks, victim < 70 ? 200U : 199U);
-    EXPECT_EQ(drain(wheel, 5).size(), 199U);
-  }
-}
-
-TEST(HashedWheel, VisitWhoseTimersAreAllErasedIsOver) {
-  hashed_wheel wheel(engine_options{.wheel_size = 4});
-  insert_all(wheel, std::vector<tick>(100, 5));
-  ASSERT_TRUE(wheel.advance(1, 30).more);
-  for (timer_number s = 0; s < 100; ++s) {
-    ASSERT_TRUE(wheel.erase(s));
-  }
-  ASSERT_TRUE(wheel.insert(0, 5));
-  EXPECT_EQ(wheel.next_expiration(), 2U);
-  EXPECT_THAT(drain(wheel, 5), ElementsAre(0));
-  EXPECT_EQ(wheel.stats().levels[0].flushes, 2U);
-}
-
 TEST(HashedWheel, TimersOfOneTickComeInTheOrderTheyCame) {
   for (const std::size_t budget : {std::size_t{7}, std::size_t{64}, no_limit}) {
     hashed_wheel wheel(engine_options{.wheel_size = 10});
@@ -179,46 +152,6 @@ TEST(HashedWheel, JumpOfACenturyLooksAtEachTimerOnce) {
   EXPECT_EQ(result.due.size(), 500U);
   EXPECT_EQ(wheel.stats().levels[0].flushes, 33U);  // the near ones lie in 32 slots
   EXPECT_EQ(drain(wheel, century_in_ns + 1).size(), 500U);
-}
-
-TEST(HashedWheel, TimersFarAwayAreNotMistakenForNearOnesOfTheSameLowerHalf) {
-  hashed_wheel wheel(engine_options{.wheel_size = 16});
-  std::vector<tick> deadlines = {5, never};
-  for (unsigned bit = 31; bit < 64; ++bit) {
-    for (const tick offset : {tick{0}, tick{1}, tick{5}, tick{0xFFFF'FFFF}}) {
-      deadlines.push_back((tick{1} << bit) + offset);
-    }
-  }
-  schedule expected = insert_all(wheel, deadlines);
-  expected.erase(never);
-  for (const auto& [deadline, numbers] : expected) {
-    ASSERT_THAT(drain(wheel, deadline - 1), IsEmpty());
-    ASSERT_EQ(drain(wheel, deadline), numbers);
-  }
-  EXPECT_TRUE(wheel.erase(1));
-  EXPECT_TRUE(wheel.invariants_hold());
-}
-
-TEST(HashedWheel, SlotOfAFarTimerServesANearOneAfterwards) {
-  hashed_wheel wheel(engine_options{.wheel_size = 16});
-  wheel.insert(0, never);
-  wheel.insert(1, never);
-  ASSERT_TRUE(wheel.erase(0));
-  wheel.insert(0, 40);
-  EXPECT_TRUE(wheel.invariants_hold());
-  EXPECT_THAT(drain(wheel, 40), ElementsAre(0));
-}
-
-TEST(HashedWheel, NearTimersInSlotsBeyondThoseOfFarOnesComeAndGo) {
-  hashed_wheel wheel(engine_options{.wheel_size = 16});
-  wheel.insert(0, never);
-  wheel.insert(100'000, 40);
-  wheel.insert(200'000, 41);
-  EXPECT_TRUE(wheel.invariants_hold());
-  EXPECT_TRUE(wheel.erase(100'000));
-  EXPECT_THAT(drain(wheel, 41), ElementsAre(200'000));
-  EXPECT_EQ(wheel.size(), 1U);
-  EXPECT_TRUE(wheel.invariants_hold());
 }
 
 TEST(HashedWheel, CountsVisitsAndTheLargest) {

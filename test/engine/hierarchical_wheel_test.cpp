@@ -212,29 +212,6 @@ TEST(HierarchicalWheel, ErasedBeforeItsFirstCascadeItNeverMoves) {
   EXPECT_THAT(of_each_level(wheel, &level_stats::flushes), Each(0U));
 }
 
-TEST(HierarchicalWheel, FiresEachAtItsTickForSizesLevelByLevel) {
-  for (const auto& sizes : {std::vector<std::uint32_t>{2, 100, 3}, {7}, {64, 2, 65, 2}, {1'000, 2}, {3, 1'024}}) {
-    hierarchical_wheel wheel(engine_options{.wheel_sizes = sizes, .start = 77});
-    std::mt19937_64 random(sizes.size());
-    ticks deadlines(2'000);
-    std::generate(deadlines.begin(), deadlines.end(), [&] { return 78 + random() % 20'000; });
-    expect_each_at_its_tick(wheel, insert_all(wheel, deadlines), 3);
-  }
-}
-
-TEST(HierarchicalWheel, FiresEachAtItsTickAroundWhatHalfAWordCanHold) {
-  for (const std::uint32_t n : {2U, 16U, 256U, 1U << 16U, 1U << 11U, 641U}) {
-    hierarchical_wheel wheel(engine_options{.wheel_size = n});
-    ticks deadlines;
-    for (unsigned shift = 31; shift < 64; ++shift) {
-      for (const tick offset : {tick{0}, tick{1}, tick{0xFFFF'FFFE}, tick{0xFFFF'FFFF}, tick{0x1'0000'0000}}) {
-        deadlines.push_back((tick{1} << shift) + offset);
-      }
-    }
-    expect_each_at_its_tick(wheel, insert_all(wheel, deadlines));
-  }
-}
-
 TEST(HierarchicalWheel, TimersOfOneTickComeInTheOrderTheyCame) {
   hierarchical_wheel wheel(engine_options{.wheel_size = 10});
   ticks expected;

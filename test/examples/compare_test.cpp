@@ -370,6 +370,8 @@ TEST(Options, NameTheValueAndTheAcceptedForms) {
   EXPECT_THAT(error_of({"--timers", "many"}), HasSubstr("[1, 1000000000]"));
   EXPECT_THAT(error_of({"--arrivals", "even:0s"}), HasSubstr("'0s' must be longer than 0"));
   EXPECT_THAT(error_of({"--arrivals", "poisson:-1"}), HasSubstr("'-1' is not a rate"));
+  EXPECT_THAT(error_of({"--arrivals", "poisson:nan"}), HasSubstr("'nan' is not a rate"));
+  EXPECT_THAT(error_of({"--seed", "-1"}), HasSubstr("'-1' is not a whole number in [0, 9223372036854775807]"));
   EXPECT_THAT(error_of({"--cancel", "95"}), AllOf(HasSubstr("'95'"), HasSubstr("0.95")));
   EXPECT_THAT(error_of({"--engine", "rounds"}), AllOf(HasSubstr("'rounds'"), HasSubstr("hashed:tick=10ms,slots=512")));
   EXPECT_THAT(error_of({"--engine", "hashed:size=4"}), HasSubstr("'size=4' is no setting of it"));

@@ -103,15 +103,6 @@ class Options(ProgramTest):
         self.assertIn("see ./dev compare --help", told)
         self.assertIn("Usage: timing_wheel_compare [OPTIONS]", self.run_program("--help", status=0).stdout)
 
-    def test_that_are_no_numbers_are_refused(self):
-        for seed in ("-1", "nan", "18446744073709551616", "1.5"):
-            told = self.run_program(*SMALL, "--seed", seed, status=2).stderr
-            self.assertIn(f"--seed: '{seed}' is not a whole number in [0, 9223372036854775807]", told)
-        for option, value in (("--arrivals", "poisson:nan"), ("--cancel", "nan"),
-                              ("--delays", "constant:nan"), ("--delays", "bimodal:1s,2s,nan"), ("--delays", "list:nan"),
-                              ("--engine", "heap:tick=nan")):
-            self.assertIn(option, self.run_program(*SMALL, option, value, status=2).stderr)
-
 
 class Interrupted(ProgramTest):
     def test_it_reports_the_engines_that_were_counted(self):

@@ -6,20 +6,15 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <stop_token>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "execution/receivers.hpp"
 #include "senders/senders.hpp"
 #include "support/allocation.hpp"
-#include "support/build.hpp"
-#include "support/in_child.hpp"
-#include "support/service_audit.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/execution.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -311,14 +306,6 @@ TEST(SleepSender, HasElapsedForWhoRunsWhatStopReturned) {
   EXPECT_EQ(end.how, signal::value);
 }
 
-TEST(SleepSender, HasElapsedWhenStopRunsAll) {
-  manual_timer timer;
-  sleep_end end;
-  const started_sleep one(scheduler(timer).schedule_after(1h), timer, end);
-  EXPECT_EQ(timer.stop_run_now(), 1U);
-  EXPECT_EQ(end.how, signal::value);
-}
-
 TEST(SleepSender, IsStoppedWhenSomebodyCancelsItsTimer) {
   manual_timer timer;
   sleep_end end;
@@ -340,40 +327,7 @@ TEST(SleepSender, ThatIsRefusedTellsTheReasonAtOnce) {
   timer.stop();
 }
 
-TEST(SleepSender, WithoutMemoryIsRefused) {
-  int refused = 0;
-  sleep_end end;
-  do {
-    end = {};
-    manual_timer timer;
-    std::optional<started_sleep<>> one;
-    {
-      const scarce_memory limit(static_cast<std::uint64_t>(refused));
-      one.emplace(scheduler(timer).schedule_after(1h), timer, end);
-    }
-    if (end.times != 0) {
-      EXPECT_EQ(end.error, std::errc::not_enough_memory);
-      ++refused;
-    }
-    timer.stop();
-  } while (end.how == signal::error && !HasFailure());
-  EXPECT_GT(refused, 0);
-  EXPECT_EQ(end.how, signal::stopped);
-}
-
 #if !defined(_WIN32)
-TEST(SleepSender, InAChildOfForkIsRefused) {
-  if (!can_map) {
-    GTEST_SKIP() << "this build does not notice a fork";
-  }
-  timer service;
-  EXPECT_EQ(in_child([&] {
-              sleep_end end;
-              const started_sleep one(scheduler(service).schedule_after(1s), service, end);
-              return end.times == 1 && end.error == timer_errc::forked ? 7 : 1;
-            }),
-            (child_end{true, 7}));
-}
 #endif
 
 // ---- Where it completes ----

@@ -6,14 +6,11 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "support/service_audit.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_record.hpp"
-#include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
@@ -98,37 +95,6 @@ TEST(Cancel, ACancelledSiblingNeverRunsHoweverManyAreDue) {
     expect_that_the_first_cancels_all(count, 1ms);
     expect_that_the_first_cancels_all(count, 700ms);
   }
-}
-
-TEST(Cancel, OfATimerInAFlushedBucketKeepsItFromRunning) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 20});
-  recorder record(timer);
-  std::vector<timer_handle> far;
-  timer.schedule_after(220ms, [&] {
-    for (const timer_handle& handle : far) {
-      EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-    }
-  });
-  for (int i = 0; i < 1000; ++i) {
-    far.push_back(record.after(221ms + (i % 19) * 1ms, i));
-  }
-  EXPECT_EQ(timer.advance_by(1h), 1U);
-  EXPECT_TRUE(record.ran.empty());
-}
-
-// ---- What it leaves ----
-
-TEST(Cancel, OfManyFarTimersDestroysTheirCapturesAtOnce) {
-  live_captures captures;
-  manual_timer timer;
-  const std::vector<timer_handle> handles = schedule_far(timer, captures, many);
-  ASSERT_EQ(captures.alive(), static_cast<std::int64_t>(many));
-  for (std::size_t i = 0; i < many; ++i) {
-    handles[i].cancel();
-    ASSERT_EQ(captures.destroyed(), static_cast<std::int64_t>(i + 1));
-  }
-  EXPECT_EQ(timer.pending(), 0U);
-  EXPECT_EQ(timer.stats().cancelled, many);
 }
 
 }  // namespace

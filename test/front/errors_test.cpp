@@ -13,7 +13,6 @@
 #include <iterator>
 #include <optional>
 #include <stdexcept>
-#include <stop_token>
 #include <string>
 #include <system_error>
 
@@ -110,11 +109,6 @@ TEST(Errors, TheWheelSizeIsNotLookedAtBesideSizesLevelByLevel) {
   EXPECT_EQ(timer.advance_by(1h), 1U);
 }
 
-TEST(Errors, AServiceWithoutRoomRefusesEverything) {
-  manual_timer timer({.max_pending = 0});
-  EXPECT_EQ(refusal_of([&] { timer.schedule_after(0s, nothing); }).code, timer_errc::too_many_pending);
-}
-
 // ---- Which of several refusals is told ----
 
 TEST(Errors, ABadArgumentIsToldBeforeAStoppedService) {
@@ -154,16 +148,6 @@ TEST(Errors, ARuleThatThrowsAtOnceGetsOutOfBothForms) {
                std::domain_error);
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(timer.stats().scheduled, 0U);
-}
-
-TEST(Errors, AStopTokenChangesNothingOfARefusal) {
-  manual_timer timer({.max_pending = 0});
-  live_captures captures;
-  const std::stop_source source;
-  const auto schedule = [&] { timer.schedule_after(1s, [token = captures.make()] {}, {.stop = source.get_token()}); };
-  EXPECT_EQ(refusal_of(schedule).code, timer_errc::too_many_pending);
-  EXPECT_FALSE(succeeds_with(0, schedule));
-  EXPECT_EQ(captures.alive(), 0);
 }
 
 // ---- No memory ----

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -284,38 +283,6 @@ TEST(LoopTimer, ACallbackMayAskForTheNextEvent) {
   EXPECT_EQ(alone, std::nullopt);
 }
 
-TEST(LoopTimer, IsNeverEarlyAndPeriodicTimersComeAgain) {
-  for (const engine_kind engine : all_engines) {
-    loop l(on(engine));
-    std::vector<time_point> ran_at;
-    const time_point start = l.timer.now();
-    const timer_handle beat = l.timer.schedule_every(2ms, [&] { ran_at.push_back(steady_clock::now()); });
-    while (ran_at.size() < 3) {
-      l.run_next();
-    }
-    EXPECT_GE(ran_at[0], start + 2ms);
-    EXPECT_GE(ran_at[1], ran_at[0] + 2ms);
-    EXPECT_GE(ran_at[2], ran_at[1] + 2ms);
-    EXPECT_EQ(beat.cancel(), cancel_result::cancelled);
-    EXPECT_EQ(l.timer.next_event(), std::nullopt);
-    EXPECT_EQ(l.timer.stats().early, 0U);
-  }
-}
-
-TEST(LoopTimer, ATimerThatCascadesIsRunAtItsTick) {
-  loop l({.tick = 100us, .wheel_size = 4});
-  const time_point deadline = l.timer.now() + 10ms;
-  time_point ran_at;
-  time_point told;
-  l.timer.schedule_at(deadline, [&] { ran_at = steady_clock::now(); });
-  while (l.timer.pending() > 0) {
-    told = l.next();
-    l.run_next();
-  }
-  EXPECT_GE(ran_at, deadline);
-  EXPECT_LT(told, deadline + 100us);
-}
-
 /// What users write: it knows nothing of the loop.
 class session {
  public:
@@ -425,18 +392,6 @@ TEST(LoopTimer, RunDueDoesNotAskForTheLoop) {
   l.timer.run_due();
   l.timer.schedule_after(1min, nothing);
   EXPECT_EQ(l.told, 1);
-}
-
-TEST(LoopTimer, SaysItOnTheThreadThatSchedules) {
-  std::thread::id told_on;
-  loop_timer timer({}, [&] { told_on = std::this_thread::get_id(); });
-  static_cast<void>(timer.next_event());
-  std::thread::id scheduled_on;
-  std::jthread([&] {
-    scheduled_on = std::this_thread::get_id();
-    timer.schedule_after(1h, nothing);
-  }).join();
-  EXPECT_EQ(told_on, scheduled_on);
 }
 
 TEST(LoopTimer, SaysItOutsideEveryLock) {

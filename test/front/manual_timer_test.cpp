@@ -11,9 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/service_random.hpp"
 #include "support/service_record.hpp"
-#include "support/service_scale.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -22,40 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-using testing::ElementsAre;
-
-// ---- The clock jumps, or steps back ----
-
-TEST(ManualTimer, IgnoresAStepBack) {
-  manual_timer timer({}, starting_at(1h));
-  recorder record(timer);
-  record.after(5ms, 1);
-  EXPECT_EQ(timer.advance_to(at(1min)), 0U);
-  EXPECT_EQ(timer.advance_by(-1h), 0U);
-  EXPECT_EQ(timer.advance_to(time_point::min()), 0U);
-  EXPECT_EQ(timer.now(), at(1h));
-  EXPECT_EQ(timer.advance_by(5ms), 1U);
-}
-
-void expect_all_in_one_jump(nanoseconds jump) {
-  constexpr nanoseconds tick = 1ms;
-  manual_timer timer({.tick = tick}, starting_at(123ns));
-  dice random(1);
-  int wrong = 0;
-  for (int i = 0; i < 1000; ++i) {
-    const nanoseconds delay = random.between(1ns, jump - tick);
-    const time_point deadline = timer.now() + delay;
-    timer.schedule_at(deadline, [&, deadline] { wrong += timer.now() < deadline || timer.now() >= deadline + tick; });
-  }
-  timer.schedule_after(jump + tick, nothing);
-  EXPECT_EQ(timer.advance_by(jump), 1000U);
-  EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(timer.pending(), 1U);
-}
-
-TEST(ManualTimer, AJumpOfAnHourRunsEverythingDueOnceAtItsTick) { expect_all_in_one_jump(1h); }
-
-TEST(ManualTimer, AJumpOfAHundredYearsRunsEverythingDueOnceAtItsTick) { expect_all_in_one_jump(hundred_years); }
 
 // ---- An idle hour ----
 
@@ -99,17 +63,6 @@ TEST(ManualTimer, RunsInTheOrderOfTheTicksOverAllShards) {
   EXPECT_EQ(timer.advance_by(1s), 1000U);
   EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
   EXPECT_EQ(ran.back(), at(999ms));
-}
-
-TEST(ManualTimer, ACallbackSeesTheClockAtItsOwnTick) {
-  manual_timer timer({.tick = 10ms});
-  std::vector<time_point> seen;
-  for (const nanoseconds delay : {1ns, 10'000'000ns, 10'000'001ns, 7'000'000'000ns}) {
-    timer.schedule_after(delay, [&] { seen.push_back(timer.now()); });
-  }
-  timer.advance_by(1h);
-  EXPECT_THAT(seen, ElementsAre(at(10ms), at(10ms), at(20ms), at(7s)));
-  EXPECT_EQ(timer.now(), at(1h));
 }
 
 TEST(ManualTimer, RefusesToAdvanceFromTwoThreadsAtOnce) {

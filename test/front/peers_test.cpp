@@ -1,6 +1,6 @@
 /// \file
-/// What users of Dubbo, Netty, Kafka and its port to Go are told by docs/coming_from/peers.md: its snippets, and what
-/// is about their wheels. The rest of that page is held by the tests that its rows name in docs/guarantees.md.
+/// The snippets of docs/coming_from/peers.md, for users of Dubbo, Netty, Kafka and its port to Go. The rest of that page
+/// is held by the tests that its rows name in docs/guarantees.md.
 ///
 /// What lies between `// snippet NAME` and `// end` stands in that page to the letter; the test `pages` sees to it.
 
@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "support/engines.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -27,8 +26,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::SizeIs;
-
-// ---- The snippets of docs/coming_from/peers.md ----
 
 // snippet dubbo
 std::size_t retry_until_sent(const std::function<bool()>& send, std::vector<std::uint64_t>& not_sent) {
@@ -119,36 +116,6 @@ TEST(PeersPage, KafkaSnippetExpiresWhatWasNotCompleted) {
 }
 
 TEST(PeersPage, GoSnippetRunsOnThreeDays) { EXPECT_THAT(every_day_of_three(), ElementsAre(at(24h), at(48h), at(72h))); }
-
-// ---- On the wheel that is the peer's ----
-
-TEST(PeersWheel, ATimerIsLookedAtOncePerRound) {
-  manual_timer_on<hashed_wheel> timer({.tick = 1s, .wheel_size = 64});
-  timer.schedule_after(130s, nothing);
-  timer.advance_to(at(2s));
-  EXPECT_EQ(timer.stats().looks, 1U);
-  timer.advance_to(at(129s));
-  EXPECT_EQ(timer.stats().looks, 2U);
-  timer.advance_to(at(130s));
-  EXPECT_EQ(timer.stats().looks, 3U);
-  EXPECT_EQ(timer.stats().moves, 0U);
-}
-
-TEST(PeersWheel, LevelsShowTickSizeIntervalAndCurrentTime) {
-  manual_timer timer({.tick = 1ms, .wheel_size = 20});
-  EXPECT_THAT(timer.stats().levels, SizeIs(1)) << "an overflow wheel is made when it is needed";
-  timer.schedule_after(450ms, nothing);
-  timer.advance_by(419ms);
-  const std::vector<level_stats> levels = timer.stats().levels;
-  ASSERT_THAT(levels, SizeIs(3));
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(levels[i].wheel_size, 20U);
-    EXPECT_EQ(levels[i].interval, levels[i].tick_length * 20);
-    EXPECT_EQ(levels[i].tick_length, i == 0 ? 1 : levels[i - 1].interval);
-    EXPECT_EQ(levels[i].current_time % levels[i].tick_length, 0U);
-  }
-  EXPECT_EQ(levels[2].current_time, 400U);
-}
 
 }  // namespace
 }  // namespace timing_wheel::test

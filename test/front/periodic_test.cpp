@@ -8,10 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -31,7 +28,6 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -46,28 +42,6 @@ std::size_t run_all(manual_timer& timer, kept_tasks& tasks) {
 }
 
 // ---- When it runs ----
-
-TEST(Periodic, AFixedDelayIsCountedFromTheRunAndAFixedRateFromTheDeadline) {
-  manual_timer timer({.tick = 10ms});
-  run_log delay(timer);
-  run_log rate(timer);
-  timer.schedule_every(25ms, delay.writing(), {.policy = fixed_delay});
-  timer.schedule_every(25ms, rate.writing(), {.policy = fixed_rate_catch_up});
-  timer.advance_by(150ms);
-  EXPECT_THAT(delay.times, ElementsAre(30ms, 60ms, 90ms, 120ms, 150ms));
-  EXPECT_THAT(rate.times, ElementsAre(30ms, 50ms, 80ms, 100ms, 130ms, 150ms));
-}
-
-TEST(Periodic, APeriodShorterThanATickRunsOncePerTickUnlessItCatchesUp) {
-  manual_timer timer({.tick = 10ms});
-  std::array<int, 3> runs{};
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    timer.schedule_every(1ms, [&runs, i] { ++runs[i]; }, {.policy = every_policy[i]});
-  }
-  timer.advance_by(100ms);
-  EXPECT_THAT(runs, ElementsAre(10, 100, 10));
-  EXPECT_EQ(timer.stats().early, 0U);
-}
 
 TEST(Periodic, ThePolicyIsAFixedDelayUnlessGiven) {
   kept_tasks tasks;
@@ -125,23 +99,6 @@ TEST(Periodic, CatchUpDoesNotMissARunInAJumpOfHours) {
   EXPECT_EQ(timer.stats().fired, 3U * 3600U);
 }
 
-TEST(Periodic, WhileARunLastsNoOtherBegins) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  latch begun(1);
-  latch over(1);
-  timer.schedule_every(10ms, [&] { begun.count_down(), over.wait(); }, {.policy = fixed_rate_catch_up});
-  timer.advance_by(10ms);
-  std::thread thread([&] { tasks.run(); });
-  begun.wait();
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-  EXPECT_EQ(timer.stats().running, 1U);
-  EXPECT_EQ(timer.stats().due, 0U);
-  over.count_down();
-  thread.join();
-  EXPECT_EQ(timer.advance_to(timer.now()), 1U);
-}
-
 TEST(Periodic, ATaskOfAnEarlierRunDoesNotRunTheTimerAgain) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()});
@@ -161,17 +118,6 @@ TEST(Periodic, ATaskOfAnEarlierRunDoesNotRunTheTimerAgain) {
 
 // ---- The ends of time ----
 
-TEST(Periodic, TheLastRunsBeforeTheEndOfTimeAreNotEarly) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer({}, starting_at(nanoseconds::max() - 25ms));
-    const timer_handle handle = timer.schedule_every(10ms, nothing, {.policy = policy});
-    EXPECT_EQ(timer.advance_to(time_point::max()), 2U);
-    EXPECT_EQ(handle.deadline(), time_point::max());
-    EXPECT_EQ(timer.stats().early, 0U);
-    EXPECT_EQ(handle.cancel(), cancel_result::cancelled);
-  }
-}
-
 TEST(Periodic, ASkipOverMoreThanHalfOfAllTimeIsToALaterDeadline) {
   kept_tasks tasks;
   manual_timer timer({.executor = tasks.taking()}, starting_at(nanoseconds::min()));
@@ -185,17 +131,6 @@ TEST(Periodic, ASkipOverMoreThanHalfOfAllTimeIsToALaterDeadline) {
 
 // ---- Refusals ----
 
-TEST(PeriodicRefusal, RefusesAPeriodThatIsNotPositiveAndNamesIt) {
-  manual_timer timer;
-  for (const auto& [period, number] : {std::pair<nanoseconds, const char*>(0ns, "0"), {-5ns, "-5"}, {-7h, "-252"}}) {
-    for (const period_policy policy : every_policy) {
-      const refusal answer = refusal_of([&, p = period] { timer.schedule_every(p, nothing, {.policy = policy}); });
-      EXPECT_EQ(answer.code, timer_errc::invalid_period);
-      EXPECT_THAT(answer.message, HasSubstr(number));
-    }
-  }
-}
-
 TEST(PeriodicRefusal, AcceptsTheSmallestPeriod) {
   manual_timer timer({.tick = 1ns});
   EXPECT_TRUE(timer.schedule_every(1ns, nothing));
@@ -206,14 +141,15 @@ TEST(PeriodicRefusal, AcceptsTheSmallestPeriod) {
 TEST(PeriodicRefusal, TheErrorCodeIsClearedOnSuccess) {
   manual_timer timer;
   std::error_code error = timer_errc::stopped;
+  EXPECT_TRUE(timer.schedule_after(1h, nothing, {}, error));
+  EXPECT_FALSE(error);
+  error = timer_errc::stopped;
   EXPECT_TRUE(timer.schedule_every(1ms, nothing, {.policy = fixed_delay}, error));
   EXPECT_FALSE(error);
   error = timer_errc::stopped;
   EXPECT_TRUE(timer.schedule_with([](time_point now) { return now + 1ms; }, nothing, {}, error));
   EXPECT_FALSE(error);
 }
-
-// ---- Captures ----
 
 // ---- Memory ----
 
@@ -269,86 +205,9 @@ TEST(PeriodicMemory, ArmingAgainWithoutMemoryLosesNoTimer) {
 
 // ---- Cancel ----
 
-TEST(PeriodicEnd, InItsOwnCallbackEndsIt) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer;
-    std::vector<cancel_result> answers;
-    const timer_handle handle = timer.schedule_every(10ms,
-                                                     [&](const timer_handle& self) {
-                                                       answers = {self.cancel(), self.cancel()};
-                                                     },
-                                                     {.policy = policy});
-    EXPECT_EQ(timer.advance_by(1h), 1U);
-    EXPECT_THAT(answers, ElementsAre(cancel_result::running, cancel_result::running));
-    EXPECT_EQ(handle.cancel(), cancel_result::finished);
-    EXPECT_EQ(timer.stats().cancelled, 0U);
-    EXPECT_EQ(timer.pending(), 0U);
-  }
-}
-
-TEST(PeriodicEnd, AndWaitInItsOwnCallbackEndsIt) {
-  manual_timer timer;
-  cancel_result answer{};
-  timer.schedule_every(10ms, [&](const timer_handle& self) { answer = self.cancel_and_wait(); });
-  EXPECT_EQ(timer.advance_by(1h), 1U);
-  EXPECT_EQ(answer, cancel_result::running);
-}
-
-TEST(PeriodicEnd, WhileAnotherThreadRunsItSaysRunningAndEndsIt) {
-  live_captures captures;
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  latch begun(1);
-  latch over(1);
-  const timer_handle handle = timer.schedule_every(10ms, [&, token = captures.make()] {
-    begun.count_down();
-    over.wait();
-  });
-  timer.advance_by(10ms);
-  std::thread thread([&] { tasks.run(); });
-  begun.wait();
-  EXPECT_EQ(handle.cancel(), cancel_result::running);
-  over.count_down();
-  thread.join();
-  EXPECT_EQ(handle.status(), timer_status::finished);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-}
-
 // ---- Reschedule ----
 
-// "One period after the deadline before", and "the multiples of the period": both from where the reschedule has moved
-// it.
-TEST(PeriodicHandle, RescheduleMovesOnlyTheNextRunAndTheGridWithIt) {
-  for (const period_policy policy : every_policy) {
-    manual_timer timer;
-    run_log log(timer);
-    const timer_handle handle = timer.schedule_every(10ms, log.writing(), {.policy = policy});
-    timer.advance_by(10ms);
-    EXPECT_TRUE(handle.reschedule(at(27ms)));
-    timer.advance_to(at(50ms));
-    EXPECT_THAT(log.times, ElementsAre(10ms, 27ms, 37ms, 47ms));
-  }
-}
-
 // ---- Stop ----
-
-TEST(PeriodicEnd, StopReturnsItsCallableWhichCanBeCalled) {
-  live_captures captures;
-  manual_timer timer;
-  int runs = 0;
-  timer.schedule_every(10ms, [&, token = captures.make()] { ++runs; }, {.policy = fixed_rate_skip, .tag = 17});
-  timer.advance_by(25ms);
-  std::vector<pending_task> left = timer.stop();
-  ASSERT_THAT(left, SizeIs(1));
-  EXPECT_EQ(left[0].deadline, at(30ms));
-  EXPECT_EQ(left[0].tag, 17U);
-  left[0].callback();
-  left[0].callback();
-  EXPECT_EQ(runs, 4);
-  left.clear();
-  EXPECT_EQ(captures.alive(), 0);
-}
 
 TEST(PeriodicEnd, AReturnedCallableThatTakesItsHandleGetsAnEmptyOne) {
   manual_timer timer;
@@ -361,17 +220,6 @@ TEST(PeriodicEnd, AReturnedCallableThatTakesItsHandleGetsAnEmptyOne) {
   EXPECT_THAT(known, ElementsAre(true, false));
 }
 
-TEST(PeriodicEnd, AReturnedCallableScheduledElsewhereRunsOnce) {
-  int runs = 0;
-  manual_timer first;
-  first.schedule_every(10ms, [&] { ++runs; });
-  std::vector<pending_task> left = first.stop();
-  manual_timer second;
-  second.schedule_after(1ms, std::move(left.at(0).callback));  // "Runs `callback` once"
-  EXPECT_EQ(second.advance_by(1s), 1U);
-  EXPECT_EQ(runs, 1);
-}
-
 TEST(PeriodicEnd, AReturnedCallableScheduledEveryPeriodElsewhereKeepsThatPeriod) {
   manual_timer first;
   first.schedule_every(10ms, nothing);
@@ -379,21 +227,6 @@ TEST(PeriodicEnd, AReturnedCallableScheduledEveryPeriodElsewhereKeepsThatPeriod)
   manual_timer second;
   second.schedule_every(100ms, std::move(left.at(0).callback));
   EXPECT_EQ(second.advance_by(1s), 10U);
-}
-
-// ---- Throws ----
-
-TEST(PeriodicThrow, ARuleThatThrowsEndsItsTimerAndIsReported) {
-  live_captures captures;
-  std::vector<std::uint64_t> tags;
-  manual_timer timer({.on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  const timer_handle handle = timer.schedule_with(ten_ms(3, failing), [token = captures.make()] {}, {.tag = 17});
-  EXPECT_EQ(timer.advance_by(1h), 3U);
-  EXPECT_THAT(tags, ElementsAre(17U));
-  EXPECT_EQ(timer.stats().failed, 1U);
-  EXPECT_EQ(handle.status(), timer_status::finished);
-  EXPECT_EQ(captures.alive(), 0);
-  EXPECT_TRUE(conserved(timer));
 }
 
 // ---- The user's own rule ----
@@ -425,18 +258,6 @@ TEST(PeriodicRule, MayCancelItsTimer) {
       [token = captures.make()] {});
   EXPECT_EQ(timer.advance_by(1h), 1U);
   EXPECT_EQ(answer, cancel_result::running);
-  EXPECT_EQ(captures.alive(), 0);
-}
-
-TEST(PeriodicRule, MayOwnWhatCannotBeCopied) {
-  live_captures captures;
-  manual_timer timer;
-  timer.schedule_with([step = std::make_unique<nanoseconds>(10ms),
-                       token = captures.make()](time_point previous) { return std::optional(previous + *step); },
-                      [token = captures.make()] {});
-  EXPECT_EQ(timer.advance_by(35ms), 3U);
-  EXPECT_EQ(captures.alive(), 2);
-  timer.stop();
   EXPECT_EQ(captures.alive(), 0);
 }
 

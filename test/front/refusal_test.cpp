@@ -65,24 +65,16 @@ void expect_all_refuse(timer& refusing, Callable& callback, const schedule_optio
   EXPECT_TRUE(callback.has_content());
 }
 
-TYPED_TEST(Refusal, OfAFullServiceLeavesTheCallableWithTheCaller) {
+TYPED_TEST(Refusal, OfAFullOrAStoppedServiceLeavesTheCallableWithTheCaller) {
   manual_timer full({.max_pending = 0});
-  TypeParam callback(7);
-  expect_all_refuse(full, callback, {});
-}
-
-TYPED_TEST(Refusal, OfAStoppedServiceLeavesTheCallableWithTheCaller) {
   manual_timer stopped;
   stopped.stop();
-  TypeParam callback(7);
-  expect_all_refuse(stopped, callback, {.tag = 3});
-}
-
-TYPED_TEST(Refusal, WithATokenLeavesTheCallableWithTheCaller) {
-  manual_timer full({.max_pending = 0});
   const std::stop_source source;
   TypeParam callback(7);
-  expect_all_refuse(full, callback, {.stop = source.get_token()});
+  for (const schedule_options& options : {schedule_options(), {.tag = 3}, {.stop = source.get_token()}}) {
+    expect_all_refuse(full, callback, options);
+    expect_all_refuse(stopped, callback, options);
+  }
 }
 
 TYPED_TEST(Refusal, ForWantOfMemoryLeavesTheCallableWithTheCaller) {

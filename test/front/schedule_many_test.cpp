@@ -86,18 +86,6 @@ TEST_F(ScheduleMany, EndsAtTheFirstThatIsRefusedAndLeavesTheRestWithTheCaller) {
   EXPECT_EQ(ran_, numbers(50));
 }
 
-TEST_F(ScheduleMany, EndsBeforeAnEmptyCallback) {
-  manual_timer timer;
-  std::vector<pending_task> all = timers(50);
-  all[33].callback.reset();
-  std::error_code error;
-  EXPECT_EQ(timer.schedule_many(all, {}, error), 33U);
-  EXPECT_EQ(error, timer_errc::empty_callback);
-  EXPECT_EQ(timer.stats().rejected, 0U) << "as of a single one";
-  EXPECT_EQ(timer.schedule_many({}, {}, error), 0U);
-  EXPECT_FALSE(error);
-}
-
 TEST_F(ScheduleMany, WithoutMemoryHasScheduledThoseBefore) {
   bool enough = false;
   for (std::uint64_t left = 0; !enough; ++left) {

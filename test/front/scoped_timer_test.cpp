@@ -110,15 +110,5 @@ TEST(ScopedTimer, MayBelongToTheCallableOfItsOwnTimer) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-TEST(ScopedTimer, MayOutliveTheService) {
-  scoped_timer scoped;
-  {
-    manual_timer timer;
-    scoped = timer.schedule_every(1ms, nothing);
-    timer.advance_by(1ms);
-  }
-  EXPECT_EQ(scoped->status(), timer_status::finished);
-}
-
 }  // namespace
 }  // namespace timing_wheel::test

@@ -38,15 +38,6 @@ TEST(StopToken, OfADestroyedSourceNeverCancels) {
   EXPECT_EQ(captures.alive(), 0);
 }
 
-TEST(StopToken, StoppedInTheCallbackEndsAPeriodicTimer) {
-  live_captures captures;
-  std::stop_source stop;
-  manual_timer timer;
-  timer.schedule_every(1ms, [&, token = captures.make()] { stop.request_stop(); }, {.stop = stop.get_token()});
-  EXPECT_EQ(timer.advance_by(1h), 1U);
-  EXPECT_EQ(captures.alive(), 0);
-}
-
 TEST(StopToken, MayOutliveTheService) {
   live_captures captures;
   std::stop_source stop;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <system_error>
 
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -16,26 +15,6 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
 // ---- The end ----
-
-TEST(Stats, EveryOutcomeIsCountedOnce) {
-  manual_timer timer({.max_pending = 4});
-  timer.schedule_after(1ms, nothing);
-  timer.schedule_after(1h, nothing).cancel();
-  timer.advance_by(1ms);
-  for (int i = 0; i < 5; ++i) {
-    std::error_code error;
-    timer.schedule_after(1h, nothing, {}, error);
-  }
-  timer.stop();
-  EXPECT_THROW(timer.schedule_after(1h, nothing), timer_error);
-  const timer_stats counts = timer.stats();
-  EXPECT_EQ(counts.scheduled, 6U);
-  EXPECT_EQ(counts.fired, 1U);
-  EXPECT_EQ(counts.cancelled, 1U);
-  EXPECT_EQ(counts.returned, 4U);
-  EXPECT_EQ(counts.pending, 0U);
-  EXPECT_EQ(counts.rejected, 2U);
-}
 
 // ---- Counts ----
 

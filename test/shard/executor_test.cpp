@@ -8,10 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
-#include <memory>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,7 +18,6 @@
 #include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_refusing.hpp"
-#include "support/service_stderr.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -31,43 +27,12 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using testing::Each;
-using testing::ElementsAre;
 using testing::Ge;
 using testing::IsEmpty;
 using testing::Le;
 using testing::SizeIs;
 
 // ---- Handing over ----
-
-TEST(Executor, NothingRunsOnTheDriver) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  timer.schedule_after(0ms, [&] { ++runs; });
-  timer.schedule_every(1ms, [&] { ++runs; });
-  EXPECT_EQ(tasks.size(), 0U);
-  timer.advance_by(1ms);
-  EXPECT_EQ(runs, 0);
-  EXPECT_EQ(tasks.run(), 3U);
-  EXPECT_EQ(runs, 3);
-}
-
-TEST(Executor, ATaskThatIsCalledTwiceRunsOnce) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  timer.advance_by(1ms);
-  std::vector<task> kept = tasks.take();
-  kept.at(0)();
-  kept.at(0)();
-  kept.clear();
-  EXPECT_EQ(runs, 1);
-  EXPECT_EQ(timer.stats().fired, 1U);
-  EXPECT_EQ(timer.stats().refused, 0U);
-  EXPECT_EQ(timer.advance_by(1h), 0U);
-}
 
 TEST(Executor, ATaskThatCallsItselfRunsOnce) {
   kept_tasks tasks;
@@ -164,15 +129,6 @@ TEST(ExecutorCancel, TheTaskOfACancelledTimerDoesNothingToTheNextInItsPlace) {
 
 // ---- What can be an executor ----
 
-TEST(Executor, MayBeACallableThatCannotBeCopied) {
-  kept_tasks tasks;
-  manual_timer timer(
-      {.executor = [to = std::make_unique<kept_tasks*>(&tasks)](task&& work) { (*to)->taking()(std::move(work)); }});
-  timer.schedule_after(1ms, nothing);
-  EXPECT_EQ(timer.advance_by(1ms), 1U);
-  EXPECT_EQ(tasks.size(), 1U);
-}
-
 struct with_execute {
   kept_tasks* tasks;
   void execute(task&& work) const { tasks->taking()(std::move(work)); }
@@ -243,52 +199,6 @@ TEST(ExecutorRefusal, DroppingAKeptTaskRefusesItLater) {
   EXPECT_EQ(handle.status(), timer_status::finished);
 }
 
-TEST(ExecutorRefusal, ARefusalWithoutAThrowIsNoError) {
-  captured_stderr output;
-  refusing target(way::drops, 3);
-  manual_timer timer({.executor = target.taking()});
-  timer.schedule_after(1ms, nothing);
-  timer.advance_by(10ms);
-  EXPECT_THAT(output.text(), IsEmpty());
-}
-
-TEST(ExecutorRefusal, OneThatRunsTheTaskAndThenThrowsHasRunIt) {
-  std::vector<std::uint64_t> tags;
-  manual_timer timer({.executor =
-                          [](task&& work) {
-                            work();
-                            throw std::runtime_error("afterwards");
-                          },
-                      .on_error = [&](const std::exception_ptr&, std::uint64_t tag) { tags.push_back(tag); }});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; }, {.tag = 5});
-  timer.advance_by(1h);
-  EXPECT_EQ(runs, 1);
-  EXPECT_THAT(tags, ElementsAre(5U));
-  EXPECT_EQ(timer.stats().fired, 1U);
-  EXPECT_EQ(timer.stats().refused, 0U);
-}
-
-TEST(ExecutorRefusal, OneThatTakesTheTaskAndThenThrowsHasItOnce) {
-  kept_tasks tasks;
-  int given = 0;
-  manual_timer timer({.executor =
-                          [&](task&& work) {
-                            ++given;
-                            tasks.taking()(std::move(work));
-                            throw std::runtime_error("afterwards");
-                          },
-                      .on_error = ignore});
-  int runs = 0;
-  timer.schedule_after(1ms, [&] { ++runs; });
-  timer.advance_by(1ms);
-  tasks.run();
-  timer.advance_by(10ms);
-  tasks.run();
-  EXPECT_EQ(runs, 1);
-  EXPECT_TRUE(conserved(timer));
-}
-
 // ---- Counts of a step ----
 
 TEST(ExecutorRefusal, RefusedHandOversDoNotKeepAStepFromEnding) {
@@ -325,20 +235,6 @@ TEST(ExecutorRefusal, AHandOverWithoutMemoryLosesNothing) {
 }
 
 // ---- Stop ----
-
-TEST(ExecutorStop, RunNowRunsOnTheCallerWhatWasHandedOver) {
-  kept_tasks tasks;
-  manual_timer timer({.executor = tasks.taking()});
-  std::vector<std::thread::id> threads;
-  timer.schedule_after(1ms, [&] { threads.push_back(std::this_thread::get_id()); });
-  timer.schedule_after(1h, [&] { threads.push_back(std::this_thread::get_id()); });
-  timer.advance_by(1ms);
-  EXPECT_EQ(timer.stop_run_now(), 2U);
-  EXPECT_THAT(threads, ElementsAre(std::this_thread::get_id(), std::this_thread::get_id()));
-  tasks.run();
-  EXPECT_THAT(threads, SizeIs(2));
-  EXPECT_EQ(tasks.size(), 0U);
-}
 
 TEST(ExecutorStop, DrainReturnsWhatIsRefusedToTheEnd) {
   for (const way how : every_way) {
@@ -426,18 +322,6 @@ TEST(ExecutorEnd, CallingATaskAfterTheServiceDoesNothing) {
   EXPECT_EQ(captures.alive(), 0);
   EXPECT_EQ(tasks.run(), 20U);
   EXPECT_EQ(runs, 0);
-}
-
-TEST(ExecutorEnd, DestroyingATaskAfterTheServiceDoesNothing) {
-  live_captures captures;
-  kept_tasks tasks;
-  {
-    manual_timer timer({.executor = tasks.taking()});
-    timer.schedule_after(1ms, [token = captures.make()] {});
-    timer.advance_by(1ms);
-  }
-  tasks.drop();
-  EXPECT_EQ(captures.destroyed(), 1);
 }
 
 void end_with_tasks_in_the_executor(live_captures& captures) {

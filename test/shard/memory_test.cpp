@@ -100,33 +100,6 @@ TEST(Memory, AllocatesNothingAfterWarmUp) {
   EXPECT_EQ(count_allocations(round), 0U);
 }
 
-/// Schedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
-bool schedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
-  live_captures captures;
-  manual_timer timer({.max_pending = 1});
-  const auto schedule = [&] { timer.schedule_after(delay, [token = captures.make()] {}); };
-  const bool done = succeeds_with(left, schedule);
-  EXPECT_EQ(captures.alive(), done ? 1 : 0);
-  EXPECT_EQ(timer.pending(), done ? 1U : 0U);
-  EXPECT_EQ(timer.stats().scheduled, done ? 1U : 0U);
-  if (!done) {
-    schedule();
-  }
-  EXPECT_EQ(timer.advance_by(delay - 1ns), 0U);
-  EXPECT_EQ(timer.advance_by(1ns), 1U);
-  return done;
-}
-
-TEST(Memory, ScheduleWithoutMemoryChangesNothing) {
-  for (const nanoseconds delay : std::vector<nanoseconds>{5ms, 700ms, 1h, hundred_years}) {
-    std::uint64_t left = 0;
-    while (!schedules_or_changes_nothing(left, delay)) {
-      ++left;
-    }
-    EXPECT_GT(left, 0U) << "memory was needed";
-  }
-}
-
 /// Reschedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
 bool reschedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
   manual_timer timer;

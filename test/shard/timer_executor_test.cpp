@@ -7,12 +7,10 @@
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <thread>
 
 #include "support/meeting.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/asio.hpp"
@@ -80,44 +78,6 @@ TEST_F(TimerOnAPool, TheBacklogOfABusyExecutorIsSeenInTheStats) {
   EXPECT_EQ(service().stats().due, 0U);
 }
 
-TEST_F(TimerOnAPool, ATimerThatWaitsForABusyExecutorCanBeCancelled) {
-  latch go_on(1);
-  std::atomic<int> runs{0};
-  for (int i = 0; i < 2; ++i) {
-    service().schedule_after(0ns, [&] { go_on.wait(); });
-  }
-  ASSERT_TRUE(eventually([&] { return service().stats().running == 2; }));
-  const timer_handle handle = service().schedule_after(0ns, [&] { ++runs; });
-  ASSERT_TRUE(eventually([&] { return service().stats().due == 1; }));
-  EXPECT_EQ(handle.cancel_and_wait(), cancel_result::cancelled);
-  EXPECT_EQ(service().stats().due, 0U);
-  go_on.count_down();
-  service().stop();
-  EXPECT_EQ(runs, 0);
-}
-
-// ---- cancel_and_wait ----
-
-TEST_F(TimerOnAPool, ACallbackWaitsForAnother) {
-  latch begun(1);
-  latch waits(1);
-  std::atomic<bool> ended{false};
-  std::atomic<bool> waited{false};
-  const timer_handle slow = service().schedule_after(0ns, [&] {
-    begun.count_down();
-    waits.wait();
-    settle();
-    ended = true;
-  });
-  begun.wait();
-  service().schedule_after(0ns, [&] {
-    waits.count_down();
-    EXPECT_EQ(slow.cancel_and_wait(), cancel_result::running);
-    waited = ended.load();
-  });
-  EXPECT_TRUE(eventually([&] { return waited.load(); }));
-}
-
 // ---- stop_drain(until) ----
 
 TEST_F(TimerInline, DrainFromACallbackReturnsWhatHasNotBegunInTime) {
@@ -168,24 +128,6 @@ TEST_F(TimerOnAPool, TwoCallbacksStopAtOnce) {
   EXPECT_EQ(returned, 1);
 }
 
-TEST_F(TimerOnAPool, TheDestructorWaitsForTheCallbacksThatRun) {
-  live_captures captures;
-  latch begun(2);
-  std::atomic<int> ended{0};
-  for (int i = 0; i < 10; ++i) {
-    service().schedule_after(1ms, [&, &one = service(), token = captures.make()] {
-      begun.count_down();
-      EXPECT_TRUE(eventually([&] { return one.stopped(); }));  // by the destructor
-      settle();
-      ++ended;
-    });
-  }
-  begun.wait();
-  destroy_service();
-  EXPECT_EQ(ended, 2);
-  EXPECT_EQ(captures.alive(), 0) << "those that the pool still holds have none";
-}
-
 /// A handler that stops the service when its executor is dead.
 TEST(TimerExecutor, OnErrorMayStopTheServiceWhenTheExecutorThrows) {
   std::atomic<timer*> to_stop{nullptr};
@@ -202,23 +144,6 @@ TEST(TimerExecutor, OnErrorMayStopTheServiceWhenTheExecutorThrows) {
   service.schedule_after(1ms, nothing);
   EXPECT_TRUE(eventually([&] { return returned >= 0; }));
   EXPECT_EQ(returned, 2);
-}
-
-TEST(TimerOnAPoolOfItsOwn, TheDestructorInACallbackReturnsAtOnce) {
-  boost::asio::thread_pool pool(2);
-  std::atomic<bool> destroyed{false};
-  std::atomic<int> posting{0};  // the pool must not go while the poller is still in it
-  auto service = std::make_unique<timer>(timer_options{.executor = [&](task&& work) {
-    ++posting;
-    asio_executor(pool)(std::move(work));
-    --posting;
-  }});
-  service->schedule_after(1ms, [&] {
-    service.reset();
-    destroyed = true;
-  });
-  EXPECT_TRUE(eventually([&] { return destroyed.load() && posting == 0; }));
-  pool.join();
 }
 
 }  // namespace

@@ -387,11 +387,13 @@ class service_model {
   }
 
   void stop_somehow() {
-    switch (random_.below(3)) {
+    switch (random_.below(4)) {
       case 0:
         return stop();
       case 1:
         return stop_now();
+      case 2:
+        return discard();
       default:
         return drain_until(any_target());
     }
@@ -401,6 +403,19 @@ class service_model {
     draining_ = true;
     stopped_ = true;
     account(timer_.stop());
+  }
+
+  void discard() {
+    draining_ = true;
+    stopped_ = true;
+    const std::size_t left = pending();
+    for (auto& [which, one] : records_) {
+      if (one.status == timer_status::pending) {
+        one.status = timer_status::finished;
+        ++returned_;
+      }
+    }
+    ASSERT_EQ(timer_.stop_discard(), left);
   }
 
   void stop_now() {
@@ -469,7 +484,11 @@ class service_model {
         case 2:
           return;
         case 3:
-          break;
+          task(std::move(work))();
+          return fail_afterwards();
+        case 4:
+          queue_.push_back(std::move(work));
+          return fail_afterwards();
         default:
           queue_.push_back(std::move(work));
           return;
@@ -477,6 +496,13 @@ class service_model {
     }
     task mine = std::move(work);
     mine();
+  }
+
+  void fail_afterwards() {
+    if (random_.one_in(2)) {
+      ++executor_failures_;
+      throw std::runtime_error("it has taken the task");
+    }
   }
 
   void run_queued() {

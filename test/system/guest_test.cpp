@@ -99,16 +99,6 @@ TEST(Signals, NoHandlerRunsOnThePoller) {
   sigaction(SIGUSR1, &before, nullptr);
 }
 
-TEST(Signals, ThePollerBearsANameOfItsOwn) {
-  if (!names_threads) {
-    GTEST_SKIP() << "threads of this build have no names";
-  }
-  timer service;
-  std::array<char, 16> name{};
-  on_the_poller(service, [&] { pthread_getname_np(pthread_self(), name.data(), name.size()); });
-  EXPECT_STREQ(name.data(), "timing_wheel");
-}
-
 TEST(Signals, EachOfSeveralPollersBlocksThemAndBearsAName) {
   std::mutex mutex;
   std::set<std::string> names;
@@ -151,35 +141,30 @@ TEST(SignalsDeathTest, TheHandlerOfAFaultRunsInACallback) {
 
 [[noreturn]] void exit_with_5() { std::exit(5); }  // NOLINT(concurrency-mt-unsafe): it is what is tested
 
+void exit_in_a_callback() {
+  static timer service;
+  service.schedule_every(1ms, [] {});
+  service.schedule_after(20ms, exit_with_5);
+  std::this_thread::sleep_for(patience);
+}
+
+void exit_in_a_callback_of_a_manual_timer() {
+  static manual_timer service;
+  service.schedule_after(1ms, exit_with_5);
+  service.advance_by(1ms);
+}
+
+void exit_on_a_thread_of_an_executor() {
+  static timer service({.executor = [](task&& work) { std::thread(std::move(work)).detach(); }});
+  service.schedule_after(1ms, exit_with_5);
+  std::this_thread::sleep_for(patience);
+}
+
 TEST(ExitDeathTest, InACallbackOfAStaticServiceEndsTheProgramWithItsCode) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto run = [] {
-    static timer service;
-    service.schedule_every(1ms, [] {});
-    service.schedule_after(20ms, exit_with_5);
-    std::this_thread::sleep_for(patience);
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
-}
-
-TEST(ExitDeathTest, InACallbackOfAStaticManualTimerEndsTheProgramWithItsCode) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto run = [] {
-    static manual_timer service;
-    service.schedule_after(1ms, exit_with_5);
-    service.advance_by(1ms);
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
-}
-
-TEST(ExitDeathTest, OnAThreadOfAnExecutorEndsTheProgramWithItsCode) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto run = [] {
-    static timer service({.executor = [](task&& work) { std::thread(std::move(work)).detach(); }});
-    service.schedule_after(1ms, exit_with_5);
-    std::this_thread::sleep_for(patience);
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
+  for (const auto& run : {exit_in_a_callback, exit_in_a_callback_of_a_manual_timer, exit_on_a_thread_of_an_executor}) {
+    EXPECT_EXIT(run(), testing::ExitedWithCode(5), "");
+  }
 }
 
 #if defined(_LIBCPP_VERSION) && defined(__linux__)
@@ -193,10 +178,10 @@ constexpr const char* no_end_of_a_thread = nullptr;
 
 void end_the_thread() { pthread_exit(nullptr); }
 
-/// A service with `options`, and a callback that throws.
-void run_one_that_throws(const timer_options& options) {
+/// A service with `options`, and one callback.
+void run_one(const timer_options& options, void (*callback)()) {
   timer service(options);
-  service.schedule_after(1ms, [] { throw std::runtime_error("no route"); });
+  service.schedule_after(1ms, callback);
   std::this_thread::sleep_for(patience);
 }
 
@@ -210,27 +195,15 @@ class EndOfAThreadDeathTest : public testing::Test {
   }
 };
 
-TEST_F(EndOfAThreadDeathTest, InACallbackSaysSoAndAborts) {
-  const auto run = [] {
-    timer service;
-    service.schedule_after(1ms, end_the_thread);
-    std::this_thread::sleep_for(patience);
-  };
-  EXPECT_EXIT(run(), testing::KilledBySignal(SIGABRT), "a callback ended its thread");
-}
-
-TEST_F(EndOfAThreadDeathTest, InOnThreadStartSaysSoAndAborts) {
-  EXPECT_EXIT(run_one_that_throws({.on_thread_start = end_the_thread}), testing::KilledBySignal(SIGABRT),
+TEST_F(EndOfAThreadDeathTest, InWhatAPollerCallsSaysSoAndAborts) {
+  const auto in_executor = [](task&&) { end_the_thread(); };
+  const auto in_on_error = [](const std::exception_ptr&, std::uint64_t) { end_the_thread(); };
+  EXPECT_EXIT(run_one({}, end_the_thread), testing::KilledBySignal(SIGABRT), "a callback ended its thread");
+  EXPECT_EXIT(run_one({.on_thread_start = end_the_thread}, nothing), testing::KilledBySignal(SIGABRT),
               "on_thread_start ended its thread");
-}
-
-TEST_F(EndOfAThreadDeathTest, InAnExecutorSaysSoAndAborts) {
-  EXPECT_EXIT(run_one_that_throws({.executor = [](task&&) { end_the_thread(); }}), testing::KilledBySignal(SIGABRT),
+  EXPECT_EXIT(run_one({.executor = in_executor}, nothing), testing::KilledBySignal(SIGABRT),
               "the executor ended its thread");
-}
-
-TEST_F(EndOfAThreadDeathTest, InOnErrorSaysSoAndAborts) {
-  EXPECT_EXIT(run_one_that_throws({.on_error = [](const std::exception_ptr&, std::uint64_t) { end_the_thread(); }}),
+  EXPECT_EXIT(run_one({.on_error = in_on_error}, [] { throw std::runtime_error("no route"); }),
               testing::KilledBySignal(SIGABRT), "on_error ended its thread");
 }
 
