@@ -12,12 +12,15 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <new>
 #include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -250,6 +253,24 @@ std::string body_of(const job& what) {
   return text_of(body);
 }
 
+// The field `webhook-signature` of Standard Webhooks 1.0, with each of the keys.
+std::string signature_of(const std::vector<std::string>& keys, std::string_view id, std::string_view timestamp,
+                         std::string_view body) {
+  std::string content(id);
+  content.append(".").append(timestamp).append(".").append(body);
+  std::string all;
+  for (const std::string& key : keys) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned size = 0;
+    if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+             reinterpret_cast<const unsigned char*>(content.data()), content.size(), digest.data(), &size) == nullptr) {
+      throw std::runtime_error("OpenSSL has no SHA-256");
+    }
+    all.append(all.empty() ? "v1," : " v1,").append(to_base64({reinterpret_cast<const char*>(digest.data()), size}));
+  }
+  return all;
+}
+
 // A request that is under way.
 struct exchange {
   const std::stop_token& stop;
@@ -431,23 +452,6 @@ class delivery::node {
   durable::scheduler checks_;
   std::ostream& err_;
 };
-
-std::string signature_of(std::span<const std::string> keys, std::string_view id, std::string_view timestamp,
-                         std::string_view body) {
-  std::string content(id);
-  content.append(".").append(timestamp).append(".").append(body);
-  std::string all;
-  for (const std::string& key : keys) {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-    unsigned size = 0;
-    if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-             reinterpret_cast<const unsigned char*>(content.data()), content.size(), digest.data(), &size) == nullptr) {
-      throw std::runtime_error("OpenSSL has no SHA-256");
-    }
-    all.append(all.empty() ? "v1," : " v1,").append(to_base64({reinterpret_cast<const char*>(digest.data()), size}));
-  }
-  return all;
-}
 
 delivery::delivery(const options& chosen, std::ostream& err) : node_(std::make_unique<node>(chosen, err)) {}
 

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <cstddef>
 #include <iosfwd>
 #include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 
 #include "desk/options.hpp"
 
@@ -18,7 +14,7 @@ class delivery {
  public:
   /// Reads the file `chosen.deliver`, and the files that it names. \throws failure (usage) with one line.
   delivery(const options& chosen, std::ostream& err);
-  /// Claims nothing more, and waits for what is under way; what has no answer after five seconds runs again.
+  /// Claims nothing more, and waits for what is under way; what has no answer after some five seconds runs again.
   ~delivery();
   delivery(const delivery&) = delete;
   delivery& operator=(const delivery&) = delete;
@@ -30,9 +26,5 @@ class delivery {
   class node;
   std::unique_ptr<node> node_;
 };
-
-/// The field `webhook-signature` of Standard Webhooks 1.0: HMAC-SHA256 of `id.timestamp.body` with each of the keys.
-[[nodiscard]] std::string signature_of(std::span<const std::string> keys, std::string_view id,
-                                       std::string_view timestamp, std::string_view body);
 
 }  // namespace timing_wheel::desk
