@@ -63,6 +63,7 @@ TEST_F(TimerOnAPool, ATaskThatBlocksASecondDelaysNobody) {
   }
   EXPECT_TRUE(eventually([&] { return runs == 100; })) << "the others wait for the one that blocks";
   go_on.count_down();
+  destroy_service();  // its callback uses what is here
 }
 
 TEST_F(TimerOnAPool, TheBacklogOfABusyExecutorIsSeenInTheStats) {
