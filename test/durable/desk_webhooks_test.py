@@ -313,8 +313,8 @@ def has_files_for_all_requests(shop):
     must(not shop.lines("--kind", "stuck", "--state", "retrying"))
     silent.shutdown()
     shop.told("cancel", "--kind", "stuck", "--yes")
-    done = subprocess.run(["bash", "-c", 'ulimit -n 200 && exec "$@"', "-", shop.desk, "serve", shop.store, "--deliver",
-                           shop.folder / "kinds.json"], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", 'ulimit -n 200 && exec "$@"', "-", shop.desk, "serve", shop.store, "--listen",
+                           "127.0.0.1:0", "--deliver", shop.folder / "kinds.json"], capture_output=True, text=True)
     must(done.returncode == 2 and "856 open files" in done.stderr, done)
 
 
@@ -369,7 +369,8 @@ def refuses_files(shop):
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
     for file, words in ((file + ".none", "cannot be read"), ("", "needs the name of a file")):
-        done = subprocess.run([shop.desk, "serve", shop.store, "--deliver", file], capture_output=True, text=True)
+        done = subprocess.run([shop.desk, "serve", shop.store, "--listen", "127.0.0.1:0", "--deliver", file],
+                              capture_output=True, text=True)
         must(done.returncode == 2 and words in done.stderr, done)
 
 
