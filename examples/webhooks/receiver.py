@@ -46,8 +46,6 @@ def give_back(shop, check):
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # so that connections are kept
-
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.answer(self.status_of(body))

@@ -39,7 +39,7 @@ PLANS = {
     "done": [200], "created": [201], "broken": [500, 200], "missing": [404, 200], "moved": [302, 200],
     "busy": [503, 200], "limited": [429, 200], "conflict": [409], "gone": [410], "hangs": ["hang", 200],
     "closes": ["close", 200], "rubbish": ["rubbish", 200], "slow": ["slow"], "endless": ["endless"],
-    "forgets": ["effect", 200], "odd/.%\x01\N{SNOWMAN}": [200],
+    "forgets": ["effect", 200], "hasty": [503, 429, 503, 200], "odd/.%\x01\N{SNOWMAN}": [200],
 }
 
 
@@ -88,8 +88,10 @@ class Faulty(receiver.Receiver):
             status = self.status_of(body)
             self.answer(way if status == 200 else status)
         else:
-            fields = {302: [("location", "/elsewhere")], 429: [("retry-after", "2")],
-                      503: [("retry-after", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2)))]}
+            rest = 1 if self.headers["timing-wheel-key"] == "hasty" else 4
+            then = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + rest))
+            fields = {302: [("location", "/elsewhere")], 429: [("retry-after", str(rest))],
+                      503: [("retry-after", then)]}
             self.answer(way, fields.get(way, ()), b"order 17 <script>\x01 is no order")
 
 
@@ -225,6 +227,9 @@ def answers_in_each_way(shop):
         must([body["attempt"] for _, body in runs[key]] == list(range(1, len(plan) + 1)), key, runs[key])
         must(len({head["webhook-id"] for head, _ in runs[key]}) == 1, key)
         must(sorted({body["fence"] for _, body in runs[key]}) == [body["fence"] for _, body in runs[key]], key)
+    sent = {key: [int(head["webhook-timestamp"]) for head, _ in runs[key]] for key in ("busy", "limited", "hasty")}
+    must(all(sent[key][1] - sent[key][0] >= 3 for key in ("busy", "limited")), "after Retry-After", sent)
+    must(sent["hasty"][3] - sent["hasty"][2] >= 4, "not before the back-off", sent)
     effects = collections.Counter(base64.b64decode(key).decode() if key.endswith("=") else key
                                   for key, in shop.rows("SELECT key FROM done"))
     must(effects == collections.Counter(PLANS.keys() - dead), effects)
@@ -408,7 +413,6 @@ def torture(shop, checks):
     server = shop.server({"verify": shop.kind(max_running=32, max_attempts=1000)})
     kills = max(1, checks // 2000)
     before = len(shop.rows("SELECT * FROM done"))
-    done = 0
     for kill in range(kills):
         put(server.port, "verify", [f"any-{number}" for number in range(checks * kill // kills, checks * (kill + 1) // kills)])
         wait_until(lambda: shop.lines("--state", "running"), 20, "a check runs")

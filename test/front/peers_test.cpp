@@ -1,6 +1,6 @@
 /// \file
-/// The snippets of docs/coming_from/peers.md, for users of Dubbo, Netty, Kafka and its port to Go. The rest of that page
-/// is held by the tests that its rows name in docs/guarantees.md.
+/// The snippets of docs/coming_from/peers.md, for users of Dubbo, Netty, Kafka and its port to Go. docs/guarantees.md
+/// names the tests that hold the rest of that page.
 ///
 /// What lies between `// snippet NAME` and `// end` stands in that page to the letter; the test `pages` sees to it.
 

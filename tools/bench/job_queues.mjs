@@ -273,8 +273,8 @@ function* river(program) {
   yield figures;
 }
 
-// Each turn drops these, and nothing else of yours.
-const own = ["orders", "timing_wheel", "graphile_worker", "pgboss", "river"];
+// Each turn drops these schemas, and the table `orders`.
+const own = ["timing_wheel", "graphile_worker", "pgboss", "river"];
 const { rows: foreign } = await pool.query(`SELECT schemaname, tablename FROM pg_tables WHERE NOT (schemaname = ANY($1)
   OR schemaname IN ('pg_catalog', 'information_schema') OR tablename = 'orders' AND schemaname = 'public')`, [own]);
 if (foreign.length > 0) {

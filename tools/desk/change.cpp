@@ -31,13 +31,14 @@ std::string number_of(std::size_t count) {
 
 }  // namespace
 
+std::string host_name() {
+  std::array<char, 256> host{};
+  return ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+}
+
 std::string operating_user() {
   const passwd* const user = ::getpwuid(::getuid());
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) {
-    host[0] = '\0';
-  }
-  return one_line((user != nullptr ? std::string(user->pw_name) : std::to_string(::getuid())) + "@" + host.data(), 200);
+  return one_line((user != nullptr ? std::string(user->pw_name) : std::to_string(::getuid())) + "@" + host_name(), 200);
 }
 
 namespace {

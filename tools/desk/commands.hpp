@@ -77,6 +77,8 @@ exit_status audit(const desk& with);
 exit_status check(const desk& with);
 exit_status serve(const desk& with);
 
+/// As the operating system has it; empty if it has none.
+[[nodiscard]] std::string host_name();
 /// The name of the user who runs this program, as the operating system has it, and of the machine.
 [[nodiscard]] std::string operating_user();
 

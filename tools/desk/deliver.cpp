@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "common/duration.hpp"
+#include "desk/commands.hpp"
 #include "desk/place.hpp"
 #include "desk/text.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -172,6 +174,12 @@ receiver read_receiver(const std::string& kind, const json& members, const std::
   return one;
 }
 
+// How many may run at a time.
+std::size_t requests_of(const std::vector<receiver>& receivers) {
+  return std::accumulate(receivers.begin(), receivers.end(), std::size_t{0},
+                         [](std::size_t sum, const receiver& each) { return sum + each.max_running; });
+}
+
 std::vector<receiver> read_receivers(const std::string& file) {
   const std::filesystem::path path(file);
   json read;
@@ -194,12 +202,10 @@ std::vector<receiver> read_receivers(const std::string& file) {
                                                 : " names the kind " + one_line(*twice.begin()) + " twice"));
   }
   std::vector<receiver> all;
-  std::size_t threads = 0;
   for (const auto& [kind, members] : read.items()) {
     all.push_back(read_receiver(kind, members, path.parent_path()));
-    threads += all.back().max_running;
   }
-  if (threads > most_threads) {
+  if (requests_of(all) > most_threads) {
     refuse("the kinds have more than 1024 max_running in all");
   }
   return all;
@@ -384,21 +390,12 @@ durable::outcome post(const receiver& to, const job& what) {
 }
 // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 
-std::string node_name() {
-  std::array<char, 256> host{};
-  return "webhooks-" + std::string(::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "") + "-" +
-         std::to_string(::getpid());
-}
-
-durable::scheduler_options options_for(const std::vector<receiver>& receivers) {
+durable::scheduler_options options_for(std::size_t requests) {
   durable::scheduler_options wanted;
-  wanted.node = node_name();
+  wanted.node = "webhooks-" + host_name() + "-" + std::to_string(::getpid());
   wanted.wait_for_store = true;
-  wanted.threads = 0;
-  for (const receiver& each : receivers) {  // so that a receiver that hangs holds up no other one
-    wanted.threads += static_cast<unsigned>(each.max_running);
-  }
-  wanted.max_claimed += wanted.threads;  // those that hang leave room for other kinds
+  wanted.threads = static_cast<unsigned>(requests);  // so that a receiver that hangs holds up no other one
+  wanted.max_claimed += wanted.threads;              // those that hang leave room for other kinds
   wanted.max_claimed_bytes += wanted.threads * durable::request_limits{}.payload;
   return wanted;
 }
@@ -426,12 +423,12 @@ class delivery::node {
   node(const options& chosen, std::ostream& err)
       : receivers_(read_receivers(chosen.deliver)),
         where_(open_place(chosen)),
-        checks_(*where_.store, options_for(receivers_)),
+        checks_(*where_.store, options_for(requests_of(receivers_))),
         err_(err) {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
       refuse("libcurl does not begin");
     }
-    allow_files(options_for(receivers_).threads);
+    allow_files(requests_of(receivers_));
     std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): of a connection that a receiver has closed
     for (const receiver& each : receivers_) {
       checks_.on(each.kind, [&each](const job& what) { return post(each, what); },
@@ -447,6 +444,7 @@ class delivery::node {
   }
 
  private:
+  // The scheduler's destructor waits for its handlers, which use the receivers, and for its calls of the store.
   std::vector<receiver> receivers_;
   place where_;
   durable::scheduler checks_;

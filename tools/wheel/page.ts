@@ -144,7 +144,7 @@ function follow(hash: string): void {
     const n = [at, steps, count, from, to].map((value) => whole(value, 0, 1e15, 0));
     actions.push({ at: n[0], steps: n[1], what: what === 'a' ? 'add' : 'cancel', count: n[2], from: n[3], to: n[4] });
   }
-  setSpeed(Number(given.get('speed') ?? standard.speed));
+  setSpeed(Number(given.get('speed')) || standard.speed);
   make({ scenario: name, tick: whole(given.get('tick'), 1, 60000, standard.tick),
          sizes: sizesOf(given.get('sizes') ?? '', standard.sizes),
          slots: 2 ** Math.round(Math.log2(whole(given.get('slots'), 2, 4096, standard.slots))),
