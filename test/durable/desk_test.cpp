@@ -111,15 +111,17 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
     EXPECT_TRUE(all["nodes"][0]["alive"]);
     EXPECT_EQ(all["nodes"][0]["shares"], 64);
   }
-  EXPECT_EQ(all["store"]["tables"], on_server() ? "2.6" : "2.0");
+  EXPECT_EQ(all["store"]["tables"], on_server() ? "2.7" : "2.0");
   EXPECT_EQ(close["dead_last_minute"], 1);
-  EXPECT_EQ(all["rates"], json());
-  const json rates = run({"status", "--json", "--over", "0.1"}).read()["rates"];
-  EXPECT_GE(rates["over_s"], 0.1);
-  EXPECT_EQ(rates["begun_per_s"], 0.0);
+  const json no_rates = {{"begun_per_s", 0.0}, {"ended_per_s", 0.0}, {"failed_per_s", 0.0}};
+  EXPECT_EQ(all["rates"], on_server() ? no_rates : json()) << "no node has told of a run";
+  store.tell_runs("node-1", {.begun = 1200, .ended = 600, .failed = 3});
+  const json rates = run({"status", "--json"}).read()["rates"];
+  EXPECT_EQ(rates, json({{"begun_per_s", 20.0}, {"ended_per_s", 10.0}, {"failed_per_s", 0.05}}));
   const ended text = run({"status"});
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("in the last minute 1 checks have died"));
+  EXPECT_THAT(text.out, HasSubstr("in the last minute, a second: 20 runs begun, 10 ended, 0.05 failed\n"));
   EXPECT_THAT(text.out, HasSubstr("oldest waits"));
   EXPECT_THAT(text.out, testing::ContainsRegex("the check of the earliest deadline that waits: close .*, due .* ago"));
   EXPECT_THAT(text.out, HasSubstr(on_server() ? "no live node has a handler" : "handlers are busy"));
@@ -157,13 +159,15 @@ TEST_P(Desk, ListShowsWhatTheOptionsName) {
     }
     return found;
   };
-  EXPECT_THAT(keys({}), ElementsAre("order-0", "order-1", "order-2", "YiIB"));
-  EXPECT_THAT(keys({"--limit", "2"}), ElementsAre("order-0", "order-1"));
+  EXPECT_THAT(keys({}), ElementsAre("YiIB", "order-2", "order-1", "order-0"));
+  EXPECT_THAT(keys({"--limit", "2"}), ElementsAre("YiIB", "order-2"));
+  EXPECT_THAT(keys({"--earliest", "--limit", "2"}), ElementsAre("order-0", "order-1"));
   EXPECT_THAT(keys({"--kind", "close", "--key", "order-2"}), ElementsAre("order-2"));
   EXPECT_THAT(keys({"--due-after", "90min"}), ElementsAre("YiIB"));
   EXPECT_THAT(keys({"--due-before", "now"}), IsEmpty());
   EXPECT_THAT(keys({"--state", "running"}), IsEmpty());
   EXPECT_THAT(keys({"--state", "dead"}), ElementsAre("dead-2", "dead-1"));
+  EXPECT_THAT(keys({"--state", "dead", "--earliest"}), ElementsAre("dead-1", "dead-2"));
   EXPECT_THAT(keys({"--state", "dead", "--error", "no"}), ElementsAre("dead-1"));
   const std::vector<json> groups = run({"list", "--state", "dead", "--groups", "--json"}).lines();
   ASSERT_THAT(groups, SizeIs(2));
@@ -568,7 +572,6 @@ TEST_P(DeskOnServer, ARoleThatMayOnlyReadChangesNothing) {
   server().execute("CREATE ROLE " + schema + "_reads LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + schema +
                    "_reads; GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO " + schema + "_reads");
   const std::string reads = made.named + " user=" + schema + "_reads";
-  EXPECT_EQ(run_alone({"status", reads, "--over", "0.1", "--schema", schema, "--json"}).read()["rates"], json());
   const ended done = run_alone({"cancel", reads, "close", "a", "--schema", schema});
   EXPECT_EQ(done.status, 3);
   EXPECT_THAT(done.err, HasSubstr("permission denied"));
@@ -594,7 +597,8 @@ TEST_P(DeskOnServer, CheckNamesTheRightsThatARoleLacks) {
                                                "UPDATE on node, DELETE on node, INSERT on share, UPDATE on share, "
                                                "UPDATE on drained_node, INSERT on long_run, UPDATE on long_run, "
                                                "DELETE on long_run, SELECT on failed_run, INSERT on failed_run, "
-                                               "UPDATE on failed_run, DELETE on failed_run, USAGE on fence\n"),
+                                               "UPDATE on failed_run, DELETE on failed_run, INSERT on run_count, "
+                                               "UPDATE on run_count, DELETE on run_count, USAGE on fence\n"),
                                      HasSubstr("ok     this role may look, and cannot make all changes of this "
                                                "program: it lacks SELECT on audit, INSERT on audit, INSERT on "
                                                "paused_kind, DELETE on paused_kind, INSERT on drained_node"),
@@ -1246,7 +1250,7 @@ TEST_P(Desk, BadInputHasOneClearAnswer) {
       {{"list", made.named, "--limit", "0"}, 2, "--limit"},
       {{"list", made.named, "--error", "no"}, 2, "give --state dead, too"},
       {{"list", made.named, "--groups"}, 2, "give --state dead, too"},
-      {{"list", made.named, "--groups", "--after", "7"}, 2, "--after is of a list of checks"},
+      {{"list", made.named, "--groups", "--after", "7"}, 2, "--after and --earliest are of a list of checks"},
       {{"list", made.named, "--after", "7"}, 2, "--after: '7' is no cursor of such a list"},
       {{"list", made.named, "--after", "7.8x"}, 2, "is no cursor"},
       {{"list", made.named, "--after", ".7"}, 2, "is no cursor"},
@@ -1404,12 +1408,12 @@ TEST_P(Desk, MigratesTheTablesOfAnOlderRelease) {
       on_server()
           ? "DROP FUNCTION schedule,cancel,reschedule,revive_dead,delete_dead,pause,resume,drain,end_drain; DROP VIEW "
             "overview,due,running,retrying,dead_check; "
-            "DROP TABLE addition,paused_kind,audit,drained_node,long_run,failed_run"
+            "DROP TABLE addition,paused_kind,audit,drained_node,long_run,failed_run,run_count"
           : "DROP TABLE timing_wheel_fence; UPDATE timing_wheel_schema SET version=1");
   const ended plan = run({"migrate", "--plan"});
   EXPECT_EQ(plan.status, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("CREATE TABLE"));
-  EXPECT_THAT(plan.out, HasSubstr(on_server() ? "from version 2.0 to 2.6. Nodes may run meanwhile"
+  EXPECT_THAT(plan.out, HasSubstr(on_server() ? "from version 2.0 to 2.7. Nodes may run meanwhile"
                                               : "from version 1.0 to 2.0. Stop all programs first"));
   EXPECT_EQ(run({"migrate", "--plan", "--json"}).read()["additive"], on_server());
 #ifdef TIMING_WHEEL_TEST_POSTGRES
@@ -1428,7 +1432,7 @@ TEST_P(Desk, MigratesTheTablesOfAnOlderRelease) {
     EXPECT_THAT(first.err, HasSubstr("stop all programs that use them, make a backup, and give --yes"));
     EXPECT_EQ(run({"migrate", "--yes"}).status, 0);
   }
-  EXPECT_THAT(run({"check"}).out, HasSubstr(on_server() ? "ok     the tables are of version 2.6\n"
+  EXPECT_THAT(run({"check"}).out, HasSubstr(on_server() ? "ok     the tables are of version 2.7\n"
                                                         : "ok     the tables are of version 2.0\n"));
   EXPECT_EQ(run({"show", "close", "a"}).status, 0);
   EXPECT_THAT(run({"audit"}).out, HasSubstr("migrate"));

@@ -293,6 +293,39 @@ TEST_F(Node, TellsWhyACheckRunsAgainAndLaterForgetsThoseThatAreGone) {
   EXPECT_THAT(heard.told, SizeIs(2)) << "once";
 }
 
+TEST_F(Node, TellsHowManyHaveRunFiveSecondsAfterTheFirst) {
+  struct listener : test::forwarding_store {
+    using forwarding_store::forwarding_store;
+    void tell_runs(std::string_view node, const run_counts& since) override {
+      told.push_back(std::string(node) + " " + std::to_string(since.begun) + " " + std::to_string(since.ended) + " " +
+                     std::to_string(since.failed));
+      forwarding_store::tell_runs(node, since);
+      if (told.size() == 2) {
+        throw std::runtime_error("no");
+      }
+    }
+    std::vector<std::string> told;
+  } heard(store);
+  scheduler_options named;
+  named.node = "me";
+  alone = make(heard, named);
+  put("leased", "again");
+  put("leased", "done");
+  live(4s);
+  EXPECT_THAT(heard.told, IsEmpty());
+  live(2s);
+  EXPECT_THAT(heard.told, testing::ElementsAre("me 3 3 1"));
+  EXPECT_EQ(store.runs_of_last_minute(), (run_counts{.begun = 3, .ended = 3, .failed = 1}));
+  put("leased", "done");
+  live(6s);
+  put("leased", "done");
+  live(6s);
+  EXPECT_THAT(heard.told, SizeIs(3));
+  EXPECT_THAT(heard.told.back(), testing::StartsWith("me 1 1 ")) << "what the store has refused is not told again";
+  live(1min);
+  EXPECT_EQ(store.runs_of_last_minute().value().begun, 0U) << heard.told.size();
+}
+
 TEST_F(Node, ADrainedNodeTellsHowManyRun) {
   const instant begin = claim_as_me();
   alone->run_next();  // its end is not written yet

@@ -96,7 +96,7 @@ TEST_P(PostgresNameInTheWay, IsToldByMigrate) {
   EXPECT_EQ(store.plan_migration().from, "") << "nothing was made";
   server().execute("ALTER TABLE " + schema + "." + name + " RENAME TO mine");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.6");
+  EXPECT_EQ(store.plan_migration().from, "2.7");
 }
 INSTANTIATE_TEST_SUITE_P(Of, PostgresNameInTheWay, testing::Values("audit", "due", "overview", "running"),
                          [](const auto& of) { return of.param; });
@@ -105,13 +105,13 @@ TEST_F(PostgresSchema, APartOfAMigrationIsToldFromAStrangersThing) {
   user.execute("DROP FUNCTION " + table("end_drain") + "(text); DROP TABLE " + table("drained_node") +
                "; DELETE FROM " + table("addition") + " WHERE number>=4; DROP VIEW " + table("running") + "," +
                table("retrying") + "," + table("dead_check") + "; DROP TABLE " + table("long_run") + "," +
-               table("failed_run"));
+               table("failed_run") + "," + table("run_count"));
   const caught found = error_of([&] { store.migrate(); });
   EXPECT_THAT(found.words, HasSubstr("own function " + table("drain") + "(text), which its table addition does not"));
   EXPECT_THAT(found.words, Not(HasSubstr("another's")));
   user.execute("DROP FUNCTION " + table("drain"));
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.6");
+  EXPECT_EQ(store.plan_migration().from, "2.7");
 }
 
 // Tables as 0.1.0 made them: without what was only added since.
@@ -123,7 +123,8 @@ class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifie
                  "," + table("drain") + "," + table("end_drain") + "; DROP VIEW " + table("overview") + "," +
                  table("due") + "," + table("running") + "," + table("retrying") + "," + table("dead_check") +
                  "; DROP TABLE " + table("addition") + "," + table("paused_kind") + "," + table("audit") + "," +
-                 table("drained_node") + "," + table("long_run") + "," + table("failed_run"));
+                 table("drained_node") + "," + table("long_run") + "," + table("failed_run") + "," +
+                 table("run_count"));
   }
   void expect_that_all_works() {
     EXPECT_TRUE(put(store, "a").inserted);
@@ -151,6 +152,8 @@ TEST_F(PostgresAdditions, AKindIsPausedOnlyWhereTheyAre) {
   EXPECT_THAT(store.long_runs(), testing::IsEmpty());
   store.tell_failed_runs("me", {});
   EXPECT_THAT(store.failed_runs(std::vector<std::int64_t>{1}), testing::IsEmpty());
+  store.tell_runs("me", {});
+  EXPECT_EQ(store.runs_of_last_minute(), std::nullopt);
   EXPECT_EQ(error_of([&] { store.drain("me"); }).code, make_error_code(errc::no_schema));
   EXPECT_EQ(error_of([&] { store.transact([](store_transaction& open) { open.record({}); }); }).code,
             make_error_code(errc::no_schema));
@@ -172,7 +175,7 @@ TEST_F(PostgresAdditions, HoldUpNobodyWhileTheyAreMade) {
   }
   expect_that_all_works();
   user.execute("COMMIT");
-  EXPECT_EQ(store.plan_migration().from, "2.6");
+  EXPECT_EQ(store.plan_migration().from, "2.7");
 }
 
 TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
@@ -181,7 +184,7 @@ TEST_F(PostgresAdditions, WaitForNoTransactionOfAUser) {
   EXPECT_TRUE(schedule(user.get(), asked("a"), target).inserted);
   user.execute("SELECT * FROM " + table("check") + "," + table("version") + " FOR UPDATE");
   store.migrate();
-  EXPECT_EQ(store.plan_migration().from, "2.6");
+  EXPECT_EQ(store.plan_migration().from, "2.7");
   user.execute("COMMIT");
 }
 
@@ -194,14 +197,14 @@ TEST_F(PostgresAdditions, AreMadeByTheOwnerOfTheTablesOnly) {
   other.migrate();
   EXPECT_EQ(other.plan_migration().from, "2.0");
   store.migrate();
-  EXPECT_EQ(other.plan_migration().from, "2.6");
+  EXPECT_EQ(other.plan_migration().from, "2.7");
 }
 
 TEST_F(PostgresAdditions, MayBeMadeBySeveralAtATime) {
   on_threads(6, [&](int) {
     postgres_store own(server().conninfo(), options);
     own.migrate();
-    EXPECT_EQ(own.plan_migration().from, "2.6");
+    EXPECT_EQ(own.plan_migration().from, "2.7");
   });
 }
 
@@ -343,16 +346,6 @@ TEST_F(PostgresFunctions, NeedTheirOwnRightAndNoneOnTheTables) {
   EXPECT_EQ(shop.ask("SELECT " + table("schedule") + "('close','a','',interval '1 hour')"), "t");
   EXPECT_THROW(shop.execute("SELECT " + table("cancel") + "('close','a')"), std::runtime_error);
   EXPECT_THROW(shop.execute("SELECT count(*) FROM " + table("check")), std::runtime_error);
-}
-
-TEST_F(PostgresFunctions, WhoOnlyLooksIsNotToldTheLastFence) {
-  const std::string role = schema + "_looks";
-  user.execute("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + role +
-               "; GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO " + role);
-  postgres_store looks(server().conninfo() + " user=" + role, options);
-  EXPECT_FALSE(looks.last_fence());
-  user.execute("GRANT USAGE ON SEQUENCE " + table("fence") + " TO " + role);
-  EXPECT_EQ(looks.last_fence(), store.last_fence());
 }
 
 // As a user's call in C++: the row of a check that runs stays free for its end, however long the transaction is open.

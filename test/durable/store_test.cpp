@@ -733,17 +733,12 @@ TEST_P(Store, CountsTheChecksOfEachKindByState) {
   EXPECT_EQ(all[2].pending, 0U);
 }
 
-TEST_P(Store, TellsTheFenceThatWasDrawnLast) {
-  for (const char* key : {"a", "b", "c"}) {
-    put(store, key);
-  }
-  const std::int64_t before = store.last_fence().value();
-  std::int64_t highest = 0;
-  for (const claimed& each : claim(store)) {
-    highest = std::max(highest, each.fence);
-  }
-  EXPECT_EQ(store.last_fence(), highest);
-  EXPECT_EQ(highest - before, 3);
+TEST_P(Store, AddsUpTheRunsThatNodesHaveToldOf) {
+  EXPECT_EQ(store.runs_of_last_minute().value_or(run_counts()), run_counts());
+  store.tell_runs("me", {.begun = 3, .ended = 2, .failed = 1});
+  store.tell_runs("other", {.begun = 4, .ended = 4, .failed = 0});
+  store.tell_runs("me", {.begun = 0, .ended = 1, .failed = 1});
+  EXPECT_EQ(store.runs_of_last_minute(), (run_counts{.begun = 7, .ended = 7, .failed = 2}));
 }
 
 TEST_P(Store, CountsWhatIsDueAndWaits) {
@@ -810,6 +805,19 @@ TEST_P(Store, ListsChecksInPagesByDeadline) {
   EXPECT_THAT(keys_of(store.list({.limit = 9, .which = {.kind = "other"}})), ElementsAre("c", "d"));
   EXPECT_THAT(keys_of(store.list({.limit = 9, .which = {.due_before = first[1].due}})), ElementsAre("a"));
   EXPECT_THAT(keys_of(store.list({.limit = 9, .which = {.due_after = rest[0].due}})), ElementsAre("d"));
+  first = store.list({.limit = 2, .latest_first = true});
+  ASSERT_THAT(keys_of(first), ElementsAre("d", "b"));
+  EXPECT_THAT(keys_of(store.list({.limit = 9, .after = {first[1].due, first[1].id}, .latest_first = true})),
+              ElementsAre("c", "a"));
+  for (const std::size_t limit : {1U, 9U}) {
+    const std::vector<stored_check> close =
+        store.list({.limit = limit, .which = {.kind = "close"}, .latest_first = true});
+    EXPECT_EQ(keys_of(close), limit == 1 ? std::vector<std::string>{"b"} : (std::vector<std::string>{"b", "a"}));
+  }
+  EXPECT_THAT(keys_of(store.list({.limit = 9,
+                                  .which = {.kind = "other", .state = check_state::pending, .due_before = first[0].due},
+                                  .latest_first = true})),
+              ElementsAre("c"));
 }
 
 TEST_P(Store, ListsTheChecksOfAKindInPagesByKey) {

@@ -3,10 +3,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <iosfwd>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,29 +21,6 @@ class timer_error;
 
 namespace timing_wheel::desk {
 
-/// How fast checks begin and end: the difference between two looks at the store, the last one and one that is a minute
-/// older, or the oldest. Thread safety: any thread may call it.
-class meter {
- public:
-  struct look {
-    std::chrono::steady_clock::time_point at;
-    std::int64_t fence = 0;             ///< The one that was drawn last.
-    std::optional<std::size_t> leased;  ///< How many checks nodes have claimed; none if there are too many to count.
-  };
-  struct speed {
-    double seconds = 0;  ///< Between the looks.
-    double begun = 0;    ///< Runs, a second.
-    std::optional<double> ended;
-  };
-
-  /// \returns none after the first look.
-  std::optional<speed> add(const look& last);
-
- private:
-  std::mutex mutex_;
-  std::deque<look> looks_;  // guarded by mutex_
-};
-
 /// What a command works with.
 struct desk {
   const options& chosen;
@@ -54,7 +29,6 @@ struct desk {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
-  meter* rates = nullptr;  ///< Of earlier looks; null if there are none.
 };
 
 /// Each writes what it has found to `out`. \throws failure, timer_error.

@@ -122,7 +122,7 @@ exit_status list_groups(const desk& with) {
 exit_status list_the_dead(const desk& with) {
   durable::dead_range range{.after = dead_position_of(with.chosen),
                             .which = dead_filter_of(with.chosen, with.where),
-                            .newest_first = true,
+                            .newest_first = !with.chosen.earliest,
                             .with_payloads = false};
   table rows({"id", "kind", "key", "died", "attempts", "error"});
   const instant now = with.store.now();
@@ -155,8 +155,8 @@ exit_status list_the_dead(const desk& with) {
 }  // namespace
 
 exit_status list(const desk& with) {
-  if (with.chosen.groups && with.chosen.after) {
-    throw failure(exit_status::usage, "--after is of a list of checks, and not of --groups");
+  if (with.chosen.groups && (with.chosen.after || with.chosen.earliest)) {
+    throw failure(exit_status::usage, "--after and --earliest are of a list of checks, and not of --groups");
   }
   if (with.chosen.state == "dead") {
     tell_pattern(with);
@@ -168,7 +168,9 @@ exit_status list(const desk& with) {
   // Without these two, the first page brings the clock with it.
   const bool needs_clock = with.chosen.due_before || with.chosen.due_after;
   instant now = needs_clock ? with.store.now() : instant();
-  durable::check_range range{.after = position_of(with.chosen), .which = filter_of(with.chosen, with.where, now)};
+  durable::check_range range{.after = position_of(with.chosen),
+                             .which = filter_of(with.chosen, with.where, now),
+                             .latest_first = !with.chosen.earliest};
   table rows({"kind", "key", "state", "due", "attempts", "lease ends", "payload", "error"});
   std::size_t count = 0;
   std::string cursor;

@@ -46,10 +46,9 @@ constexpr std::size_t any_number = 1'000'000;
 constexpr std::array commands = {
     command{"status", status, "", 0, 0, takes_json | takes_watch,
             "What there is: kinds with their counts, what waits for how long, and nodes."},
-    command{
-        "list", list, "", 0, 0, takes_json | takes_filter | takes_dead | takes_limit | takes_after,
-        "The checks that the options name, the earliest deadline first; with --state dead the dead ones, the newest "
-        "first."},
+    command{"list", list, "", 0, 0, takes_json | takes_filter | takes_dead | takes_limit | takes_after,
+            "The checks that the options name, the latest deadline first; with --state dead the dead ones, the newest "
+            "first."},
     command{"show", show, "KIND KEY", 2, 2, takes_json, "All that is known of a check."},
     command{"why", why, "KIND KEY", 2, 2, takes_json, "Why a check has not run, in words, and what to do."},
     command{"cancel", cancel, "[KIND KEY]", 0, 2, takes_json | takes_filter | takes_change,
@@ -142,6 +141,7 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_option("--limit", chosen.limit, "how many, at most (50)")->check(CLI::Range(std::size_t{1}, any_number));
   }
   if (flag(takes_after)) {
+    app.add_flag("--earliest", chosen.earliest, "begin with the earliest deadline, or with the first that died");
     app.add_option("--after", chosen.after, "go on behind this cursor, which a list that reached its limit has told");
   }
   if (flag(takes_due)) {
@@ -152,8 +152,6 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_flag("--metrics", chosen.as_metrics, "for Prometheus, such as a text file of its node exporter");
     app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
     app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
-    app.add_option("--over", chosen.over, "look twice, so many seconds apart, to tell how fast checks begin and end")
-        ->check(CLI::Range(0.1, 3600.0));
   }
   if (flag(takes_file)) {
     app.add_flag("--keep-existing", chosen.keep_existing, "leave out what is there already");

@@ -40,7 +40,8 @@ struct options {
   std::size_t limit = 50;
   std::optional<std::string> after;  ///< Of `list`: the cursor of the last line of the page before.
   double every = 1;                  ///< Of `status --watch`: seconds.
-  std::optional<double> over;        ///< Of `status`: look twice, so many seconds apart.
+  bool earliest = false;             ///< Of `list`: the earliest deadline first, or the first that died.
+  std::size_t counted = 100'000;     ///< Of `status`: how many rows it looks at for each figure, at most.
   bool keep_existing = false;        ///< Of `import`: what is there already stays.
   bool plan = false;                 ///< Of `migrate`: changes nothing.
   bool create = false;               ///< Of `migrate`: makes the tables, if there are none.

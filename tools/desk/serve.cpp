@@ -51,7 +51,7 @@ struct hub {
   void changed() {
     changed_since_look = true;
     if (!looking && !watchers.empty()) {
-      look_at(rested);
+      look_at(whole_rested);
     }
   }
   void look();
@@ -66,7 +66,9 @@ struct hub {
   std::vector<std::weak_ptr<session>> watchers;
   bool looking = false;
   bool changed_since_look = false;
-  std::chrono::steady_clock::time_point rested{};  // when the store may be looked at again
+  std::chrono::steady_clock::time_point rested{};        // when the store may be looked at again
+  std::chrono::steady_clock::time_point whole_rested{};  // with a whole look
+  std::chrono::steady_clock::time_point whole_turn{};    // with a whole look, if nothing has changed
   net::io_context context{1};
   net::thread_pool pool{serving_threads};
   net::steady_timer pause{context};
@@ -326,18 +328,19 @@ class session : public std::enable_shared_from_this<session> {
   std::array<char, 4096> rest_{};
 };
 
-// Looks once a second for all who watch, and not for longer than a hundredth of the time, so that few checks are late
-// because of it; after a change, a tenth. But it looks in each step of the history, which is all if nobody watches.
+// Looks once a second for all who watch. Whole looks take no more than a hundredth of the time, so that few checks are
+// late because of them; after a change, a tenth, as the others. If nobody watches, each step of the history has its look.
 void hub::look() {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool whole = begin >= (changed_since_look ? whole_rested : whole_turn);
   looking = true;
-  changed_since_look = false;
-  net::post(pool, [this] {
-    const auto begin = std::chrono::steady_clock::now();
-    const http_answer seen = api.look();
+  changed_since_look = changed_since_look && !whole;
+  net::post(pool, [this, begin, whole] {
+    const http_answer seen = api.look(whole);
     auto text = std::make_shared<const std::string>("data: " + seen.body + "\n\n");
     // What has failed has waited most of the time, and the store may be back soon.
     const auto took = seen.status == 200 ? std::chrono::steady_clock::now() - begin : 0s;
-    net::post(context, [this, text, took] {
+    net::post(context, [this, text, took, whole] {
       std::erase_if(watchers, [](const auto& each) { return each.expired(); });
       for (const std::weak_ptr<session>& each : watchers) {
         if (const std::shared_ptr<session> watcher = each.lock()) {
@@ -345,11 +348,16 @@ void hub::look() {
         }
       }
       looking = false;
+      using duration = std::chrono::steady_clock::duration;
       const auto now = std::chrono::steady_clock::now();
-      rested = now + std::max<std::chrono::steady_clock::duration>(1s - took, 9 * took);
-      const auto rest = watchers.empty() ? std::chrono::steady_clock::duration::max() : 99 * took;
-      const auto turn = now + std::min<std::chrono::steady_clock::duration>(rest, wait_history::step - 1s - took);
-      look_at(changed_since_look && !watchers.empty() ? rested : std::max(rested, turn));
+      const auto step = std::max<duration>(wait_history::step - 1s - took, 9 * took);
+      rested = now + std::max<duration>(1s - took, whole ? 0s : 9 * took);
+      if (whole) {
+        whole_rested = std::max(rested, now + 9 * took);
+        whole_turn = std::max(rested, now + std::min<duration>(99 * took, step));
+      }
+      const auto turn = watchers.empty() ? now + step : rested;
+      look_at(changed_since_look && !watchers.empty() ? std::min(turn, whole_rested) : turn);
     });
   });
 }
@@ -461,9 +469,7 @@ exit_status serve(const desk& with) {
     throw failure(exit_status::no_store,
                   "there are no tables of durable checks; timing-wheel migrate --create makes them");
   }
-  meter rates;
-  const desk watched{with.chosen, with.store, with.where, with.in, with.out, with.err, &rates};
-  const http_api api(watched, std::move(tokens));
+  const http_api api(with, std::move(tokens));
   hub all(api, std::chrono::duration<double>(with.chosen.time_limit));
   tcp::acceptor acceptor(all.context);
   try {

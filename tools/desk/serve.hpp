@@ -88,8 +88,10 @@ class http_api {
   [[nodiscard]] std::optional<http_answer> refuse(const http_request& asked, const std::string& own) const;
   /// Waits for the store. Precondition: the request was not refused.
   [[nodiscard]] http_answer answer(const http_request& asked) const noexcept;
-  /// All that the console shows by itself, as JSON in one line. Waits for the store.
-  [[nodiscard]] http_answer look() const noexcept;
+  /// All that the console shows by itself, as JSON in one line. Waits for the store. A look that is not whole takes a
+  /// few milliseconds, however many checks there are: what it would have to count for longer is as the last whole one
+  /// has it.
+  [[nodiscard]] http_answer look(bool whole) const noexcept;
 
   /// Whether the request asks for what `look` returns, again and again.
   [[nodiscard]] static bool wants_events(const http_request& asked) { return asked.target == "/v1/events"; }
@@ -101,6 +103,8 @@ class http_api {
   const desk& with_;
   std::vector<access_token> tokens_;
   mutable wait_history history_;
+  mutable std::mutex look_mutex_;
+  mutable json whole_ = json::object();  // guarded by look_mutex_: the last whole look
   mutable std::mutex mutex_;
   mutable std::string unreachable_;                         // guarded by mutex_: why; empty while the store answers
   mutable std::chrono::steady_clock::time_point next_try_;  // guarded by mutex_

@@ -99,6 +99,13 @@ struct call {
     const auto found = query.find(name);
     return found == query.end() ? std::nullopt : std::optional(found->second);
   }
+  [[nodiscard]] bool is_set(const char* name) const {
+    const std::string value = asked(name).value_or("false");
+    if (!value.empty() && value != "true" && value != "false") {
+      throw refusal(400, std::string(name) + ": it is true or false");
+    }
+    return value != "false";
+  }
   [[nodiscard]] std::size_t limit() const {
     return read_number<std::size_t>("limit", asked("limit").value_or("50"), 1, 1000);
   }
@@ -122,6 +129,7 @@ struct call {
     chosen.error = asked("error");
     chosen.pattern = asked("pattern");
     chosen.after = asked("cursor");
+    chosen.earliest = is_set("earliest");
     return chosen;
   }
 };
@@ -136,7 +144,7 @@ outcome run(const call& of, exit_status (*command)(const desk&), const options& 
   std::istringstream in;
   std::ostringstream out;
   std::ostringstream err;
-  const exit_status ended = command({chosen, of.with.store, of.with.where, in, out, err, of.with.rates});
+  const exit_status ended = command({chosen, of.with.store, of.with.where, in, out, err});
   return {ended, out.str()};
 }
 
@@ -213,8 +221,10 @@ http_answer get_due(const call& of) { return as_json(due_soon(of.with.store)); }
 http_answer get_checks(const call& of) {
   const instant now = of.with.store.now();
   const options chosen = of.typed("list");
-  const durable::check_range range{
-      .limit = of.limit(), .after = position_of(chosen), .which = filter_of(chosen, of.with.where, now)};
+  const durable::check_range range{.limit = of.limit(),
+                                   .after = position_of(chosen),
+                                   .which = filter_of(chosen, of.with.where, now),
+                                   .latest_first = !chosen.earliest};
   const std::vector<stored_check> page = of.with.store.list(range);
   json all = {{"checks", json::array()}, {"cursor", nullptr}};
   const failures_by_id failures = failures_of(of.with.store, page);
@@ -233,7 +243,7 @@ http_answer get_dead(const call& of) {
   durable::dead_range range{.limit = of.limit(),
                             .after = dead_position_of(chosen),
                             .which = dead_filter_of(chosen, of.with.where),
-                            .newest_first = true,
+                            .newest_first = !chosen.earliest,
                             .with_payloads = false};
   const std::vector<durable::dead_check> page = list_dead(of.with.store, chosen, range);
   json all = {{"dead", json::array()}, {"cursor", nullptr}};
@@ -338,10 +348,7 @@ http_answer put_check(const call& of) {
   if (members.contains("payload") && members.contains("payload_base64")) {
     throw refusal(400, "give payload or payload_base64, and not both");
   }
-  const std::string replace = of.asked("replace").value_or("false");
-  if (!replace.empty() && replace != "true" && replace != "false") {
-    throw refusal(400, "replace: it is true or false");
-  }
+  const bool replace = of.is_set("replace");
   const std::optional<std::string> bytes = from_base64(members["payload_base64"]);
   if (!bytes) {
     throw refusal(400, "payload_base64: it is no base64");
@@ -350,7 +357,7 @@ http_answer put_check(const call& of) {
                                .key = of.words.at(1),
                                .payload = bytes->empty() ? members["payload"] : *bytes,
                                .due = due_of(of, members),
-                               .replace = replace != "false"};
+                               .replace = replace};
   durable::validate(asked, of.with.store.limits());
   durable::append_op op{.asked = &asked};
   of.with.store.transact_within({.lock_wait = longest_lock}, [&](durable::store_transaction& open) {
@@ -430,9 +437,10 @@ constexpr std::array routes = {
     route{"GET", "/v1/events", "", "", nullptr,
           "events: status, due, groups of the dead and, of each kind, waits_s, again and again"},
     route{"GET", "/v1/due", "", "", get_due, "how many become due in each tenth of a second, minute, half hour, day"},
-    route{"GET", "/v1/checks", "kind key state due_before due_after limit cursor", "", get_checks,
-          "checks, the earliest deadline first; key is what their keys begin with"},
-    route{"GET", "/v1/dead", "kind key error pattern limit cursor", "", get_dead, "dead checks, the newest first"},
+    route{"GET", "/v1/checks", "kind key state due_before due_after limit cursor earliest", "", get_checks,
+          "checks, the latest deadline first, or the earliest; key is what their keys begin with"},
+    route{"GET", "/v1/dead", "kind key error pattern limit cursor earliest", "", get_dead,
+          "dead checks, the newest first, or the earliest"},
     route{"DELETE", "/v1/dead", "kind key error pattern", "", delete_all_dead, "deletes all that the query names"},
     route{"GET", "/v1/dead/groups", "kind key error pattern", "", get_dead_groups,
           "the 10 000 that died last, by kind and pattern: the error without its ids, of how many texts"},
@@ -612,6 +620,33 @@ http_answer answer_or_problem(const desk& with, const Work& work) {
   }
 }
 
+// So many rows for each figure take a few milliseconds.
+constexpr std::size_t counted_quickly = 5000;
+
+// What a quick look has not counted to its end stands as the last whole look has it.
+void fill_in(json& kinds, const json& whole) {
+  std::size_t due = 0;
+  for (const json& of : kinds) {
+    due += of["due"].get<std::size_t>();
+  }
+  const auto find = [](auto& in, const json& of) {
+    return std::find_if(in.begin(), in.end(), [&](const json& each) { return each["kind"] == of["kind"]; });
+  };
+  for (json& of : kinds) {
+    if (const auto before = find(whole, of); before != whole.end() && of["at_least"] == true) {
+      std::vector<const char*> names = {"pending", "retrying", "dead", "at_least"};
+      if (due >= counted_quickly) {
+        names.insert(names.end(), {"due", "waiting", "running", "suspect", "oldest_due_s", "wait_p50_s", "wait_p99_s"});
+      }
+      for (const char* const name : names) {
+        of[name] = (*before)[name];
+      }
+    }
+  }
+  std::copy_if(whole.begin(), whole.end(), std::back_inserter(kinds),
+               [&](const json& before) { return before["dead"] != 0 && find(kinds, before) == kinds.end(); });
+}
+
 }  // namespace
 
 http_answer problem(unsigned status, const std::string& detail) {
@@ -779,15 +814,25 @@ http_answer http_api::ask_store(const std::function<http_answer()>& work) const 
   }
 }
 
-http_answer http_api::look() const noexcept {
+http_answer http_api::look(bool whole) const noexcept {
   return answer_or_problem(with_, [&]() -> http_answer {
     return ask_store([&] {
       const std::string none;
       const call of{.with = with_, .words = {}, .query = {}, .body = none, .by = {}};
-      json all = json::parse(run(of, status, of.typed("status")).text);
+      options chosen = of.typed("status");
+      chosen.counted = whole ? chosen.counted : counted_quickly;
+      json all = json::parse(run(of, status, chosen).text);
+      const std::scoped_lock lock(look_mutex_);
+      if (whole) {
+        all["due"] = due_soon(with_.store);
+        all["dead"] = dead_groups(with_, of.typed("list"));
+        whole_ = all;
+      } else {
+        fill_in(all["kinds"], whole_.value("kinds", json::array()));
+        all["due"] = whole_.value("due", json());
+        all["dead"] = whole_.value("dead", json());
+      }
       history_.add_and_tell(std::chrono::steady_clock::now(), all["kinds"]);
-      all["due"] = due_soon(with_.store);
-      all["dead"] = dead_groups(with_, of.typed("list"));
       all["read_only"] = with_.chosen.read_only || tokens_.empty();
       return as_json(all);
     });

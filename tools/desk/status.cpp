@@ -29,34 +29,18 @@ struct snapshot {
   std::vector<durable::drained_node> drained;
   std::string tables;
   std::chrono::microseconds clock_difference{};
-  std::optional<meter::speed> rates;
+  std::optional<durable::run_counts> runs;  // of the last minute
 };
 
-constexpr std::size_t counted_at_most = 100'000;
-
-// What has a lease is due, so it was seen if not too much is due.
-std::optional<std::size_t> leased(const std::vector<kind_counts>& kinds) {
-  std::size_t due = 0;
-  std::size_t count = 0;
-  for (const kind_counts& of : kinds) {
-    due += of.due;
-    count += of.running + of.suspect;
-  }
-  return due < counted_at_most ? std::optional(count) : std::nullopt;
-}
-
-snapshot look(durable::store& store, meter* rates, bool with_waits) {
+snapshot look(durable::store& store, std::size_t most, bool with_waits) {
   snapshot seen;
   seen.tables = store.plan_migration().from;
   if (seen.tables.empty()) {
     throw failure(exit_status::no_store,
                   "there are no tables of durable checks; timing-wheel migrate --create makes them");
   }
-  const std::optional<std::int64_t> fence = rates != nullptr ? store.last_fence() : std::nullopt;
-  seen.kinds = store.count_kinds(counted_at_most, with_waits);
-  if (fence) {
-    seen.rates = rates->add({std::chrono::steady_clock::now(), *fence, leased(seen.kinds)});
-  }
+  seen.kinds = store.count_kinds(most, with_waits);
+  seen.runs = store.runs_of_last_minute();
   seen.nodes = store.nodes();
   seen.drained = store.drained_nodes();
   seen.clock_difference = store.clock_difference();
@@ -107,6 +91,8 @@ std::vector<node_row> node_rows(const snapshot& seen) {
   return rows;
 }
 
+double per_second(std::uint64_t in_a_minute) { return static_cast<double>(in_a_minute) / 60; }
+
 json json_of(const snapshot& seen, const desk& with) {
   json all;
   all["kinds"] = json::array();
@@ -147,10 +133,10 @@ json json_of(const snapshot& seen, const desk& with) {
     all["drained"].push_back(
         {{"node", of.node}, {"since", time_text(of.since)}, {"held", of.held ? json(*of.held) : json()}});
   }
-  all["rates"] = !seen.rates ? json()
-                             : json{{"over_s", seen.rates->seconds},
-                                    {"begun_per_s", seen.rates->begun},
-                                    {"ended_per_s", seen.rates->ended ? json(*seen.rates->ended) : json()}};
+  all["rates"] = !seen.runs ? json()
+                            : json{{"begun_per_s", per_second(seen.runs->begun)},
+                                   {"ended_per_s", per_second(seen.runs->ended)},
+                                   {"failed_per_s", per_second(seen.runs->failed)}};
   all["store"] = {{"type", with.where.type},
                   {"name", with.where.where},
                   {"tables", seen.tables},
@@ -171,9 +157,10 @@ void write_rates(const snapshot& seen, std::ostream& out) {
   for (const kind_counts& of : seen.kinds) {
     died += of.dead_lately;
   }
-  if (seen.rates) {
-    out << "\nin the last " << rate_text(seen.rates->seconds) << " s, a second: " << rate_text(seen.rates->begun)
-        << " runs begun" << (seen.rates->ended ? ", " + rate_text(*seen.rates->ended) + " ended" : "") << '\n';
+  if (seen.runs) {
+    out << "\nin the last minute, a second: " << rate_text(per_second(seen.runs->begun)) << " runs begun, "
+        << rate_text(per_second(seen.runs->ended)) << " ended, " << rate_text(per_second(seen.runs->failed))
+        << " failed\n";
   }
   if (died > 0) {
     out << "\nin the last minute " << common::grouped(died) << " checks have died\n";
@@ -240,7 +227,7 @@ void write(const snapshot& seen, const desk& with) {
   table kinds({"kind", "pending", "due", "waiting", "running", "retrying", "suspects", "dead", "oldest waits", "why"});
   for (const kind_counts& of : seen.kinds) {
     const auto number = [&](std::size_t count) { return common::grouped(count); };
-    const bool are_more = of.at_least && of.pending + of.running + of.suspect >= counted_at_most;
+    const bool are_more = of.at_least && of.pending + of.running + of.suspect >= with.chosen.counted;
     kinds.add({one_line(of.kind), (are_more ? "> " : "") + number(of.pending), number(of.due), number(of.waiting),
                number(of.running), number(of.retrying), number(of.suspect), number(of.dead),
                of.oldest_waiting ? since(*of.oldest_waiting, seen.now) : "-", reason(of, seen)});
@@ -305,7 +292,7 @@ void write_live_handlers(const desk& with, const snapshot& seen) {
 }
 
 void write_one(const desk& with) {
-  const snapshot seen = look(with.store, with.rates, with.chosen.as_json);
+  const snapshot seen = look(with.store, with.chosen.counted, with.chosen.as_json);
   if (with.chosen.as_metrics) {
     durable::write_prometheus(with.out, seen.kinds, seen.now);
     write_live_handlers(with, seen);
@@ -318,45 +305,15 @@ void write_one(const desk& with) {
 
 }  // namespace
 
-std::optional<meter::speed> meter::add(const look& last) {
-  const std::scoped_lock lock(mutex_);
-  looks_.push_back(last);
-  // The first one is as old as it has to be, and no look is far from the next one, unless there are but two.
-  constexpr std::chrono::minutes most(1);
-  while (looks_.size() > 2 && (last.at - looks_[1].at >= most || looks_[1].at - looks_[0].at > most)) {
-    looks_.pop_front();
-  }
-  const look& first = looks_.front();
-  const double seconds = std::chrono::duration<double>(last.at - first.at).count();
-  if (looks_.size() < 2 || seconds <= 0) {
-    return std::nullopt;
-  }
-  const auto begun = static_cast<double>(std::max<std::int64_t>(0, last.fence - first.fence));
-  speed found{.seconds = seconds, .begun = begun / seconds, .ended = {}};
-  if (first.leased && last.leased) {
-    // What has begun, and is not there any more.
-    const double more = static_cast<double>(*last.leased) - static_cast<double>(*first.leased);
-    found.ended = std::max(0.0, begun - more) / seconds;
-  }
-  return found;
-}
-
 exit_status status(const desk& with) {
-  meter rates;
   if (!with.chosen.watch) {
-    if (with.chosen.over) {
-      common::stop_on_signals();
-      static_cast<void>(look(with.store, &rates, false));
-      wait(*with.chosen.over);
-    }
-    write_one(
-        {with.chosen, with.store, with.where, with.in, with.out, with.err, with.chosen.over ? &rates : with.rates});
+    write_one(with);
     return exit_status::done;
   }
   const bool on_terminal = ::isatty(STDOUT_FILENO) == 1 && !with.chosen.as_json;
   for (common::stop_on_signals(); !common::stop_asked();) {
     std::ostringstream screen;
-    write_one({with.chosen, with.store, with.where, with.in, screen, with.err, &rates});
+    write_one({with.chosen, with.store, with.where, with.in, screen, with.err});
     with.out << (on_terminal ? "\x1b[H\x1b[2J" : "") << screen.str() << std::flush;
     if (!with.out) {
       break;

@@ -60,7 +60,6 @@ class TIMING_WHEEL_EXPORT forwarding_store : public store {
   [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false) override {
     return real_.count_kinds(most, with_waits);
   }
-  [[nodiscard]] std::optional<std::int64_t> last_fence() override { return real_.last_fence(); }
   [[nodiscard]] std::optional<std::vector<node_info>> nodes() override { return real_.nodes(); }
   using store::list_dead;
   [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override { return real_.list_dead(range); }
@@ -85,6 +84,8 @@ class TIMING_WHEEL_EXPORT forwarding_store : public store {
   void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override {
     real_.tell_failed_runs(node, runs);
   }
+  [[nodiscard]] std::optional<run_counts> runs_of_last_minute() override { return real_.runs_of_last_minute(); }
+  void tell_runs(std::string_view node, const run_counts& since) override { real_.tell_runs(node, since); }
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override { return real_.audit(limit); }
   [[nodiscard]] store_counts counts() const noexcept override { return real_.counts(); }
 

@@ -98,6 +98,16 @@ struct failed_run {
   instant told{};       ///< When the node told that.
 };
 
+/// How many runs of checks there were, as the nodes tell each five seconds.
+struct run_counts {
+  std::uint64_t begun = 0;   ///< Runs whose handlers were called.
+  std::uint64_t ended = 0;   ///< Runs whose ends were written, or whose leases were lost.
+  std::uint64_t failed = 0;  ///< Of those that have ended: runs after which the check runs again, or is dead.
+
+  /// Whether all three are the same.
+  friend bool operator==(const run_counts&, const run_counts&) noexcept = default;
+};
+
 /// \throws timer_error (`invalid_request`) if no node can have that name: see `scheduler_options::node`.
 TIMING_WHEEL_EXPORT void validate_node(std::string_view node);
 
@@ -449,8 +459,8 @@ class TIMING_WHEEL_EXPORT store {
   ///
   /// | filter | complexity |
   /// |---|---|
-  /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of what is due early is meant |
-  /// | `kind`, of which not much is due early | O(limit) on SQLite; on PostgreSQL O(checks of the kind) up to 300 000 |
+  /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of what comes first is meant |
+  /// | `kind`, of which not much comes first | O(limit) on SQLite; on PostgreSQL O(checks of the kind) up to 300 000 |
   /// | `key_prefix` | O(checks whose keys begin so) |
   /// | `kind`, in the order of the keys (`check_range::from_key`) | O(limit) |
   /// | `retrying`, `suspect` | O(checks), if few are |
@@ -463,11 +473,6 @@ class TIMING_WHEEL_EXPORT store {
   /// `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting` are set if
   /// `with_waits`; on PostgreSQL it takes up to twice as long then, because the server sorts the rows.
   [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false);
-  /// \returns the fence that was drawn last. The difference between two calls is how many runs nodes have begun in
-  /// between, and those whose transactions were undone; on SQLite also tries to claim what another process has just
-  /// claimed. A `restore` of higher fences counts, too. 0 if none was drawn; none if the store does not know it, as
-  /// here, or the role has no `USAGE` of the sequence `fence`.
-  [[nodiscard]] virtual std::optional<std::int64_t> last_fence();
   /// \returns the nodes that are alive, or have left without a word within the last day; none if the store does not
   /// know them, as `sqlite_store` and `memory_store` do not.
   [[nodiscard]] virtual std::optional<std::vector<node_info>> nodes();
@@ -537,6 +542,15 @@ class TIMING_WHEEL_EXPORT store {
   /// are gone: O(told). Here, and if `postgres_store` has tables of an older library or its role may not write them, it
   /// does nothing.
   virtual void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
+
+  /// \returns the runs that nodes have told of within the last minute; what has happened within the last five seconds
+  /// may be missing. None if the store does not know them: here, if no node has told of a run yet, or if
+  /// `postgres_store` has tables of an older library. Complexity: O(nodes).
+  [[nodiscard]] virtual std::optional<run_counts> runs_of_last_minute();
+  /// What a node tells of itself, at most once in five seconds: the runs since it told last. The store keeps it for a
+  /// minute or two. Here, and if `postgres_store` has tables of an older library or its role may not write them, it does
+  /// nothing.
+  virtual void tell_runs(std::string_view node, const run_counts& since);
 
   /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.
   [[nodiscard]] virtual std::vector<audit_entry> audit(std::size_t limit);

@@ -390,8 +390,8 @@ std::chrono::microseconds node::step() {
   const microseconds lease_pause = wake_extender_ ? microseconds::max() : extend();
   now = store_.now();
   receive_news(now);
-  const instant next =
-      std::min({leave_if_drained(now), tell_long_runs(now), tell_failed_runs(now), machine_.next_event(now)});
+  const instant next = std::min(
+      {leave_if_drained(now), tell_long_runs(now), tell_failed_runs(now), tell_runs(now), machine_.next_event(now)});
   show_state(now);
   if (more || next <= now) {
     return microseconds::zero();
@@ -762,6 +762,34 @@ instant node::tell_failed_runs(instant now) {
   return next();
 }
 
+// So that an operator sees how fast it goes, at the first look. What the store refuses is not told again, since it would
+// count for another minute. \returns when it is to be called again.
+instant node::tell_runs(instant now) {
+  constexpr std::chrono::seconds pause(5);
+  if (tells_counts_at_ == instant::max()) {
+    if (counted_runs() != told_runs_) {
+      tells_counts_at_ = saturating_add(now, pause);
+    }
+    return tells_counts_at_;
+  }
+  tells_counts_at_ = std::min(tells_counts_at_, saturating_add(now, pause));  // the clock may have been set back
+  if (now < tells_counts_at_) {
+    return tells_counts_at_;
+  }
+  if (machine_.resting(now)) {
+    return saturating_add(now, pause);
+  }
+  tells_counts_at_ = instant::max();
+  const run_counts all = counted_runs();
+  const run_counts before = std::exchange(told_runs_, all);
+  try {
+    store_.tell_runs(name_, {all.begun - before.begun, all.ended - before.ended, all.failed - before.failed});
+  } catch (...) {
+    report_store_failure();
+  }
+  return instant::max();
+}
+
 void node::read_ahead() {
   while (std::optional<read_range> page = machine_.next_read(store_.now())) {
     found_.clear();
@@ -1034,6 +1062,18 @@ void node::add_tally() {
     of.dead += written.dead;
     of.lost_leases += written.lost_leases;
   }
+}
+
+run_counts node::counted_runs() const {
+  const std::scoped_lock lock(mutex_);
+  run_counts all;
+  for (const kind_stats& of : stats_.kinds) {
+    const std::uint64_t failed = of.retried + of.dead;
+    all.begun += of.fired;
+    all.ended += of.done + of.snoozed + of.lost_leases + failed;
+    all.failed += failed;
+  }
+  return all;
 }
 
 // Of a transaction; none: it has left.

@@ -145,6 +145,7 @@ class node {
   instant leave_if_drained(instant now);
   instant tell_long_runs(instant now);
   instant tell_failed_runs(instant now);
+  instant tell_runs(instant now);
   void read_ahead();
   void look_for_late();
   bool write_leased();
@@ -181,6 +182,7 @@ class node {
   void count_ends(const ends_to_write& written);
   void count_consumed(std::span<const claimed> got);
   void add_tally();
+  [[nodiscard]] run_counts counted_runs() const;
   void give_back_what_waits();
   void let_go_of_what_hangs(instant now) noexcept;
   [[nodiscard]] bool keep_limits(instant now) noexcept;
@@ -243,6 +245,8 @@ class node {
   bool has_told_runs_ = false;            // of long ones
   instant tells_runs_at_ = instant::min();
   instant tells_failed_at_ = instant::min();
+  run_counts told_runs_;  // of all that this node has counted
+  instant tells_counts_at_ = instant::max();
   instant forgets_at_ = instant::max();  // what it has told of runs that have failed
   bool owes_ends_ = false;               // of runs that were given up, for want of memory
   std::size_t consume_limit_ = 16;

@@ -130,43 +130,54 @@ namespace {
 constexpr const char* shown_columns = "id,due,lease,fence,attempt,kind,key,octet_length(payload)";
 
 // Behind `after`. Where that is the beginning, a bound would only make the planner look up what it bounds.
-void add_after(written_query& query, const list_position& after) {
+void add_after(written_query& query, const check_range& range) {
+  const list_position& after = range.after;
   if (after.due != list_position().due || after.id != list_position().id) {
-    query.add(" AND (due,id+0)>(").add(microseconds_of(after.due)).add(",").add(after.id).add(")");
+    query.add(range.latest_first ? " AND (due,id+0)<(" : " AND (due,id+0)>(");
+    query.add(microseconds_of(after.due)).add(",").add(after.id).add(")");
   }
 }
 
 // The checks of a kind by deadline. The planner would take the index by deadline, and go through all that other kinds
-// have before. So this looks at some of the earliest checks first. If too few of them are meant, and the kind does not
-// have too many, it sorts those of the kind.
+// have before. So this looks at some of the first checks of all kinds before. If too few of them are meant, and the
+// kind does not have too many, it sorts those of the kind.
 void add_list_of_kind(written_query& query, const check_range& range, instant now) {
-  constexpr std::int64_t earliest = 5000;
+  constexpr std::int64_t first = 5000;
   constexpr std::int64_t sorted = 300'000;
   const std::int64_t limit = count_of(range.limit);
   const std::string columns = std::string(shown_columns) + (range.with_payloads ? ",payload" : "");
   const std::string condition = condition_of(range.which, now);
+  check_filter bounds{.due_before = range.which.due_before, .due_after = range.which.due_after};
+  if (range.which.state == check_state::due || range.which.state == check_state::waiting ||
+      range.which.state == check_state::running) {
+    bounds.due_before = std::min(bounds.due_before.value_or(instant::max()), now + std::chrono::microseconds(1));
+  }
+  const std::string falling = range.latest_first ? " DESC" : "";
+  const auto order_by = [&](const char* due, const char* id) {
+    return std::string(" ORDER BY ").append(due).append(falling).append(",").append(id).append(falling);
+  };
   // It refers to the way laterally, so the server knows first whether to run it, and runs nothing in parallel.
-  const auto add_rest = [&](const char* taken, const char* order) {
+  const auto add_rest = [&](const char* taken, const std::string& order) {
     query.add(" UNION ALL SELECT rest.* FROM way CROSS JOIN LATERAL (SELECT ").add(columns).add(" FROM @check WHERE ");
     query.add(taken);
-    add_after(query, range.after);
+    add_after(query, range);
     add_name(query, range.which.kind, range.which.key_prefix);
-    query.add(condition).add(order).add(limit).add(") rest");
+    query.add(condition).add(order).add(" LIMIT ").add(limit).add(") rest");
   };
-  query.add("WITH early AS MATERIALIZED (SELECT ").add(columns);
+  query.add("WITH seen AS MATERIALIZED (SELECT ").add(columns);
   query.add(" FROM (SELECT *,id+0 AS place FROM @check WHERE true");
-  add_after(query, range.after);
-  query.add(" ORDER BY due,id+0 LIMIT ").add(earliest).add(") earliest WHERE true");
+  add_after(query, range);
+  query.add(condition_of(bounds, now)).add(order_by("due", "id+0")).add(" LIMIT ").add(first).add(") first WHERE true");
   add_name(query, range.which.kind, range.which.key_prefix);
-  query.add(condition).add(" ORDER BY due,place LIMIT ").add(limit);
-  query.add("),way AS MATERIALIZED (SELECT CASE WHEN (SELECT count(*) FROM early)>=").add(limit);
+  query.add(condition).add(order_by("due", "place")).add(" LIMIT ").add(limit);
+  query.add("),way AS MATERIALIZED (SELECT CASE WHEN (SELECT count(*) FROM seen)>=").add(limit);
   query.add(" THEN 0 WHEN (SELECT count(*) FROM (SELECT FROM @check WHERE true");
   add_name(query, range.which.kind, range.which.key_prefix);
   query.add(" LIMIT ").add(sorted).add(") counted)<").add(sorted);
-  query.add(" THEN 1 ELSE 2 END AS taken) SELECT * FROM (SELECT early.* FROM way,early WHERE taken=0");
-  add_rest("taken=1", " ORDER BY due+0,id LIMIT ");
-  add_rest("taken=2", " ORDER BY due,id+0 LIMIT ");
-  query.add(") found ORDER BY due,id");
+  query.add(" THEN 1 ELSE 2 END AS taken) SELECT * FROM (SELECT seen.* FROM way,seen WHERE taken=0");
+  add_rest("taken=1", order_by("due+0", "id"));
+  add_rest("taken=2", order_by("due", "id+0"));
+  query.add(") found").add(order_by("due", "id"));
 }
 
 void add_list(written_query& query, const check_range& range, instant now) {
@@ -174,10 +185,13 @@ void add_list(written_query& query, const check_range& range, instant now) {
   if (range.from_key) {
     query.add(" AND key>=").add_bytes(*range.from_key);
   } else {
-    add_after(query, range.after);
+    add_after(query, range);
   }
   add_name(query, range.which.kind, range.which.key_prefix);
-  query.add(condition_of(range.which, now)).add(range.from_key ? " ORDER BY key" : " ORDER BY due,id+0");
+  query.add(condition_of(range.which, now));
+  query.add(range.from_key       ? " ORDER BY key"
+            : range.latest_first ? " ORDER BY due DESC,id+0 DESC"
+                                 : " ORDER BY due,id+0");
   query.add(" LIMIT ").add(count_of(range.limit));
 }
 
@@ -432,14 +446,6 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
     }
   }
   return found;
-}
-
-std::optional<std::int64_t> last_fence(connection& on) {
-  static constexpr query read{"reading the last fence", "",
-                              "SELECT coalesce(pg_sequence_last_value('@fence'),0) "
-                              "WHERE has_sequence_privilege('@fence','USAGE,SELECT')"};
-  const result rows = on.run(read, {}, true);
-  return rows.rows() == 0 ? std::nullopt : std::optional(rows.integer(0, 0));
 }
 
 std::vector<node_info> nodes(connection& on) {

@@ -49,7 +49,6 @@ class written_query {
                                                  std::size_t most);
 /// All but which kinds are paused.
 [[nodiscard]] std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now, bool with_waits);
-[[nodiscard]] std::optional<std::int64_t> last_fence(connection& on);
 [[nodiscard]] std::vector<node_info> nodes(connection& on);
 [[nodiscard]] std::vector<audit_entry> audit(connection& on, std::size_t limit);
 void record(connection& on, const audit_entry& entry);

@@ -129,9 +129,6 @@ class postgres_store::implementation final : public store {
     mark_paused(paused_kinds(), kinds);
     return kinds;
   }
-  [[nodiscard]] std::optional<std::int64_t> last_fence() override {
-    return look([](connection& on, instant /*at*/) { return postgres::last_fence(on); });
-  }
   [[nodiscard]] std::optional<std::vector<node_info>> nodes() override {
     return look([](connection& on, instant /*at*/) { return postgres::nodes(on); });
   }
@@ -151,6 +148,8 @@ class postgres_store::implementation final : public store {
   void tell_long_runs(std::string_view node, std::span<const long_run> runs) override;
   [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override;
   void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override;
+  [[nodiscard]] std::optional<run_counts> runs_of_last_minute() override;
+  void tell_runs(std::string_view node, const run_counts& since) override;
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override;
   [[nodiscard]] store_counts counts() const noexcept override { return counts_.read(); }
 
@@ -184,6 +183,8 @@ class postgres_store::implementation final : public store {
   const std::string drained_nodes_name_ = connection_rules_.prefix + "drained_node";
   const std::string long_runs_name_ = connection_rules_.prefix + "long_run";
   const std::string failed_runs_name_ = connection_rules_.prefix + "failed_run";
+  const std::string run_counts_name_ = connection_rules_.prefix + "run_count";
+  std::atomic<bool> may_tell_runs_{false};  // so it was the last time. Relaxed: it publishes nothing.
 
   // Any thread.
   counters counts_;
@@ -673,6 +674,26 @@ void postgres_store::implementation::tell_failed_runs(std::string_view node, std
     }
     write(sql::tell_failed_runs, parameters().bind(node).bind(ids).bind(attempts).bind(errors));
   }
+}
+
+std::optional<run_counts> postgres_store::implementation::runs_of_last_minute() {
+  if (!has_table(run_counts_name_)) {
+    return std::nullopt;
+  }
+  const result sums = ask(sql::runs_of_last_minute, {});
+  counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
+  const auto sum = [&](int column) { return static_cast<std::uint64_t>(sums.integer(0, column)); };
+  return run_counts{.begun = sum(0), .ended = sum(1), .failed = sum(2)};
+}
+
+void postgres_store::implementation::tell_runs(std::string_view node, const run_counts& since) {
+  if (!may_tell_runs_.exchange(false, std::memory_order_relaxed) &&
+      ask(sql::look_for_rights, parameters().bind(run_counts_name_)).rows() == 0) {
+    return;
+  }
+  write(sql::tell_runs,
+        parameters().bind(node).bind(count_of(since.begun)).bind(count_of(since.ended)).bind(count_of(since.failed)));
+  may_tell_runs_.store(true, std::memory_order_relaxed);
 }
 
 std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {

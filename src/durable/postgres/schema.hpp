@@ -13,7 +13,7 @@ namespace timing_wheel::durable::postgres {
 inline constexpr int schema_version = 2;
 /// What was added to that version and what an older library need not know: functions, tables. A table of its own counts
 /// them, which no node reads, so that a migration that only adds locks nothing of a node's or of a user's.
-inline constexpr int schema_additions = 6;
+inline constexpr int schema_additions = 7;
 
 /// Makes the tables, or brings those of an older version up to date. Several may do so at a time. What is only added is
 /// left to the owner of the tables. \returns whether it has changed any.

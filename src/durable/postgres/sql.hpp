@@ -315,6 +315,17 @@ inline constexpr query failed_runs{
     "reading failed runs", "timing_wheel_failed_runs",
     "SELECT f.node,f.id,f.attempt,f.error,f.told FROM @failed_run f JOIN @check c ON c.id=f.id AND "
     "c.attempt>=f.attempt WHERE f.id=ANY($1::bigint[]) ORDER BY f.id"};
+// What two nodes find to forget at a time, one of them forgets.
+inline constexpr query tell_runs{"telling of runs", "timing_wheel_tell_runs",
+                                 "WITH old AS (SELECT ctid AS place FROM @run_count WHERE told<" TIMING_WHEEL_NOW
+                                 "-60000000 FOR UPDATE SKIP LOCKED),"
+                                 "forgotten AS (DELETE FROM @run_count WHERE ctid=ANY(ARRAY(SELECT place FROM old))) "
+                                 "INSERT INTO @run_count(node,told,begun,ended,failed) "
+                                 "VALUES($1::text," TIMING_WHEEL_NOW ",$2::bigint,$3::bigint,$4::bigint)"};
+inline constexpr query runs_of_last_minute{
+    "reading how many have run", "timing_wheel_runs_of_last_minute",
+    "SELECT coalesce(sum(begun),0)::bigint,coalesce(sum(ended),0)::bigint,coalesce(sum(failed),0)::bigint "
+    "FROM @run_count WHERE told>" TIMING_WHEEL_NOW "-60000000"};
 // $1: the name of the table. Nothing if it is not there, or if the role may not read it.
 inline constexpr query look_for_right_to_read{
     "looking for a table", "timing_wheel_look_for_right_to_read",

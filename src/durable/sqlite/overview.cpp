@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "durable/store/instant.hpp"
 #include "durable/store/overview.hpp"
@@ -77,15 +78,21 @@ void list_kind(database& on, const std::string& kind, const check_range& range, 
   once run(on, "listing checks",
            std::string("SELECT id,due,lease,fence,attempt,key,length(payload)") +
                (range.with_payloads ? ",payload" : "") + from_checks(range.from_key || !keys.empty()) + keys.text() +
-               (range.from_key ? " AND key>=?" : " AND (due,id)>(?,?)") + condition_of(range.which, now) +
-               (range.from_key ? " ORDER BY key LIMIT ?" : " ORDER BY due,id LIMIT ?"),
+               (range.from_key       ? " AND key>=?"
+                : range.latest_first ? " AND (due,id)<(?,?)"
+                                     : " AND (due,id)>(?,?)") +
+               condition_of(range.which, now) +
+               (range.from_key       ? " ORDER BY key LIMIT ?"
+                : range.latest_first ? " ORDER BY due DESC,id DESC LIMIT ?"
+                                     : " ORDER BY due,id LIMIT ?"),
            counts);
   run->bind_text(kind);
   keys.bind(run);
   if (range.from_key) {
     run->bind_blob(*range.from_key);
   } else {
-    run->bind(microseconds_of(range.after.due)).bind(range.after.id);
+    const list_position from = begin_of(range);
+    run->bind(microseconds_of(from.due)).bind(from.id);
   }
   run->bind(count_of(range.limit));
   while (run->step()) {
@@ -152,8 +159,9 @@ std::vector<stored_check> list(database& on, const check_range& range, instant n
     list_kind(on, kind, range, now, counts, found);
   }
   if (!range.from_key) {
-    std::sort(found.begin(), found.end(), [](const stored_check& one, const stored_check& other) {
-      return std::pair(one.due, one.id) < std::pair(other.due, other.id);
+    std::sort(found.begin(), found.end(), [&](const stored_check& one, const stored_check& other) {
+      const auto& [first, second] = range.latest_first ? std::tie(other, one) : std::tie(one, other);
+      return std::pair(first.due, first.id) < std::pair(second.due, second.id);
     });
   }
   found.resize(std::min(found.size(), range.limit));
@@ -218,11 +226,6 @@ std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now
     in_order.push_back(std::move(of));
   }
   return in_order;
-}
-
-std::int64_t last_fence(database& on, counters& counts) {
-  once run(on, "reading the last fence", "SELECT last FROM timing_wheel_fence", counts);
-  return run->step() ? run->integer(0) : 0;
 }
 
 void read_all(database& on, const std::function<void(stored_check&&)>& check,
@@ -325,16 +328,10 @@ std::vector<audit_entry> audit(database& on, std::size_t limit, counters& counts
 
 namespace {
 
-bool has_long_runs(database& on) {
-  return !on.ask({"looking for long runs",
-                  "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_long_run'"})
-              .empty();
-}
-
-bool has_failed_runs(database& on) {
-  return !on.ask({"looking for failed runs",
-                  "SELECT 1 FROM sqlite_master WHERE type='table' AND name='timing_wheel_failed_run'"})
-              .empty();
+// The first use of some tables makes them.
+bool has_table(database& on, std::string_view name, counters& counts) {
+  once run(on, "looking for a table", "SELECT 1 FROM sqlite_master WHERE type='table' AND name=?", counts);
+  return run->bind_text(name).step();
 }
 
 }  // namespace
@@ -348,7 +345,7 @@ void tell_long_runs(database& on, std::string_view node, std::span<const long_ru
                 "CREATE TABLE IF NOT EXISTS timing_wheel_long_run(node TEXT NOT NULL,id INTEGER NOT NULL,"
                 "fence INTEGER NOT NULL,begun INTEGER NOT NULL,told INTEGER NOT NULL,PRIMARY KEY(node,id)) "
                 "WITHOUT ROWID"});
-  } else if (!has_long_runs(on)) {
+  } else if (!has_table(on, "timing_wheel_long_run", counts)) {
     return;
   }
   once forget(on, doing, "DELETE FROM timing_wheel_long_run WHERE node=?1 OR told<?2", counts);
@@ -368,7 +365,7 @@ void tell_long_runs(database& on, std::string_view node, std::span<const long_ru
 }
 
 std::vector<long_run> long_runs(database& on, counters& counts) {
-  if (!has_long_runs(on)) {
+  if (!has_table(on, "timing_wheel_long_run", counts)) {
     return {};
   }
   once run(on, "reading long runs",
@@ -393,7 +390,7 @@ void tell_failed_runs(database& on, std::string_view node, std::span<const faile
                       counters& counts) {
   constexpr const char* doing = "telling of failed runs";
   if (runs.empty()) {
-    if (has_failed_runs(on)) {
+    if (has_table(on, "timing_wheel_failed_run", counts)) {
       once(on, doing, "DELETE FROM timing_wheel_failed_run WHERE id NOT IN (SELECT id FROM timing_wheel_check)", counts)
           ->finish();
     }
@@ -420,7 +417,7 @@ void tell_failed_runs(database& on, std::string_view node, std::span<const faile
 
 std::vector<failed_run> failed_runs(database& on, std::span<const std::int64_t> ids, counters& counts) {
   std::vector<failed_run> found;
-  if (!has_failed_runs(on)) {
+  if (!has_table(on, "timing_wheel_failed_run", counts)) {
     return found;
   }
   statement read(on.get(),
@@ -443,6 +440,33 @@ std::vector<failed_run> failed_runs(database& on, std::span<const std::int64_t> 
   }
   counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
   return found;
+}
+
+void tell_runs(database& on, const run_counts& since, instant now, counters& counts) {
+  constexpr const char* doing = "telling of runs";
+  on.execute({doing,
+              "CREATE TABLE IF NOT EXISTS timing_wheel_run_count(told INTEGER NOT NULL,begun INTEGER NOT NULL,"
+              "ended INTEGER NOT NULL,failed INTEGER NOT NULL)"});
+  once forget(on, doing, "DELETE FROM timing_wheel_run_count WHERE told<?", counts);
+  forget->bind(microseconds_of(now - lately)).finish();
+  once tell(on, doing, "INSERT INTO timing_wheel_run_count(told,begun,ended,failed) VALUES(?,?,?,?)", counts);
+  tell->bind(microseconds_of(now)).bind(count_of(since.begun)).bind(count_of(since.ended));
+  tell->bind(count_of(since.failed)).finish();
+}
+
+std::optional<run_counts> runs_of_last_minute(database& on, instant now, counters& counts) {
+  if (!has_table(on, "timing_wheel_run_count", counts)) {
+    return std::nullopt;
+  }
+  once run(on, "reading how many have run",
+           "SELECT coalesce(sum(begun),0),coalesce(sum(ended),0),coalesce(sum(failed),0) FROM timing_wheel_run_count "
+           "WHERE told>?",
+           counts);
+  run->bind(microseconds_of(now - lately));
+  run->step();
+  counts.rows_read.fetch_add(1, std::memory_order_relaxed);
+  const auto sum = [&](int column) { return static_cast<std::uint64_t>(run->integer(column)); };
+  return run_counts{.begun = sum(0), .ended = sum(1), .failed = sum(2)};
 }
 
 }  // namespace timing_wheel::durable::sqlite

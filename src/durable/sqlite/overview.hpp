@@ -20,7 +20,6 @@ namespace timing_wheel::durable::sqlite {
 /// All but which kinds are paused.
 [[nodiscard]] std::vector<kind_counts> count_kinds(database& on, std::size_t most, instant now, bool with_waits,
                                                    counters& counts);
-[[nodiscard]] std::int64_t last_fence(database& on, counters& counts);
 [[nodiscard]] std::vector<dead_check> list_dead(database& on, const dead_range& range, counters& counts);
 [[nodiscard]] std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::size_t limit,
                                                  std::size_t most, counters& counts);
@@ -40,5 +39,7 @@ void tell_long_runs(database& on, std::string_view node, std::span<const long_ru
 void tell_failed_runs(database& on, std::string_view node, std::span<const failed_run> runs, instant now,
                       counters& counts);
 [[nodiscard]] std::vector<failed_run> failed_runs(database& on, std::span<const std::int64_t> ids, counters& counts);
+void tell_runs(database& on, const run_counts& since, instant now, counters& counts);
+[[nodiscard]] std::optional<run_counts> runs_of_last_minute(database& on, instant now, counters& counts);
 
 }  // namespace timing_wheel::durable::sqlite

@@ -84,9 +84,6 @@ class sqlite_store::implementation final : public store {
     mark_paused(paused_kinds(), kinds);
     return kinds;
   }
-  [[nodiscard]] std::optional<std::int64_t> last_fence() override {
-    return look([&](database& on, instant /*at*/) { return sqlite::last_fence(on, counts_); });
-  }
   [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override {
     return look([&](database& on, instant /*at*/) { return sqlite::list_dead(on, range, counts_); });
   }
@@ -115,6 +112,12 @@ class sqlite_store::implementation final : public store {
   }
   void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override {
     transact([&](store_transaction& /*open*/) { transaction_.tell_failed_runs(node, runs); });
+  }
+  [[nodiscard]] std::optional<run_counts> runs_of_last_minute() override {
+    return look([&](database& on, instant at) { return sqlite::runs_of_last_minute(on, at, counts_); });
+  }
+  void tell_runs(std::string_view /*node*/, const run_counts& since) override {
+    transact([&](store_transaction& /*open*/) { transaction_.tell_runs(since); });
   }
   [[nodiscard]] store_counts counts() const noexcept override { return counts_.read(); }
   void adopt_wall_clock();

@@ -294,6 +294,8 @@ void writing_transaction::tell_failed_runs(std::string_view node, std::span<cons
   sqlite::tell_failed_runs(database_, node, runs, now_, counts_);
 }
 
+void writing_transaction::tell_runs(const run_counts& since) { sqlite::tell_runs(database_, since, now_, counts_); }
+
 std::size_t writing_transaction::restore(std::span<const stored_check> checks, std::span<const dead_check> dead) {
   const std::int64_t highest = highest_fence(checks, dead);
   statement raise(database_.get(), sql::raise_fence, &counts_.statements);

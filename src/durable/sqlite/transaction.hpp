@@ -62,6 +62,7 @@ class writing_transaction final : public store_transaction {
   void tell_drained(std::string_view node, std::size_t held);
   void tell_long_runs(std::string_view node, std::span<const long_run> runs);
   void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
+  void tell_runs(const run_counts& since);
   void record(const audit_entry& entry) override;
 
  protected:

@@ -299,11 +299,6 @@ class memory_store::implementation final : public store {
     mark_paused(pauses(), found);
     return found;
   }
-  [[nodiscard]] std::optional<std::int64_t> last_fence() override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
-    return all.last_fence;
-  }
   [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override {
     const std::scoped_lock lock(mutex);
     ++counted.statements;
@@ -455,6 +450,29 @@ class memory_store::implementation final : public store {
     }
   }
 
+  [[nodiscard]] std::optional<run_counts> runs_of_last_minute() override {
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    const instant begin = now() - std::chrono::minutes(1);
+    run_counts found;
+    for (const auto& [told, runs] : told_counts) {
+      if (told > begin) {
+        found.begun += runs.begun;
+        found.ended += runs.ended;
+        found.failed += runs.failed;
+      }
+    }
+    return told_counts.empty() ? std::nullopt : std::optional(found);
+  }
+  void tell_runs(std::string_view /*node*/, const run_counts& since) override {
+    const std::scoped_lock write(writing);
+    const std::scoped_lock lock(mutex);
+    ++counted.statements;
+    const instant told = now();
+    std::erase_if(told_counts, [&](const auto& each) { return each.first < told - std::chrono::minutes(1); });
+    told_counts.emplace_back(told, since);
+  }
+
   [[nodiscard]] std::vector<audit_entry> audit(std::size_t limit) override {
     const std::scoped_lock lock(mutex);
     return {entries.rbegin(), entries.rbegin() + static_cast<std::ptrdiff_t>(std::min(limit, entries.size()))};
@@ -473,6 +491,7 @@ class memory_store::implementation final : public store {
   std::map<std::string, drained_node, std::less<>> drained;             // by name
   std::map<std::string, std::vector<long_run>, std::less<>> told_runs;  // by node
   std::map<std::int64_t, failed_run> told_failures;                     // by check
+  std::vector<std::pair<instant, run_counts>> told_counts;              // when they were told
   std::vector<audit_entry> entries;
   store_counts counted;
 
@@ -498,7 +517,11 @@ class memory_store::implementation final : public store {
     if (range.from_key) {
       take_from(all.names.lower_bound(by_name::type(range.which.kind, *range.from_key)), all.names.end());
     } else {
-      take_from(all.due.upper_bound(by_due::type(range.after.due, range.after.id)), all.due.end());
+      const list_position from = begin_of(range);
+      const by_due::type place(from.due, from.id);
+      using reversed = decltype(all.due.rend());
+      range.latest_first ? take_from(reversed(all.due.lower_bound(place)), all.due.rend())
+                         : take_from(all.due.upper_bound(place), all.due.end());
     }
     counted.rows_read += found.size();
     return found;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <ostream>
 
 #include "durable/store/instant.hpp"
@@ -67,6 +68,12 @@ void require_kind_of_keys(const check_range& range) {
   if (range.from_key && range.which.kind.empty()) {
     throw timer_error(make_error_code(errc::invalid_request), "a list in the order of the keys needs a kind");
   }
+}
+
+list_position begin_of(const check_range& range) {
+  const bool is_beginning = range.after.due == list_position().due && range.after.id == list_position().id;
+  return is_beginning && range.latest_first ? list_position{instant::max(), std::numeric_limits<std::int64_t>::max()}
+                                            : range.after;
 }
 
 bool matches(const check_filter& which, const stored_check& check, instant now) {

@@ -25,6 +25,9 @@ namespace timing_wheel::durable {
 /// \throws timer_error with `errc::invalid_request` if `range` is in the order of the keys of no kind.
 void require_kind_of_keys(const check_range& range);
 
+/// Behind which place a list by deadlines begins.
+[[nodiscard]] list_position begin_of(const check_range& range);
+
 /// What `which` says of state and deadline, as SQL that follows a `WHERE …`: " AND due<17 AND lease IS NULL"; empty if
 /// it says nothing. It has numbers only, so nothing has to be quoted. Kind and key are left to the store.
 [[nodiscard]] std::string condition_of(const check_filter& which, instant now);

@@ -116,7 +116,9 @@ std::size_t store::count(const check_filter& /*which*/, std::size_t /*most*/) { 
 
 std::vector<kind_counts> store::count_kinds(std::size_t /*most*/, bool /*with_waits*/) { refuse("counting checks"); }
 
-std::optional<std::int64_t> store::last_fence() { return std::nullopt; }
+std::optional<run_counts> store::runs_of_last_minute() { return std::nullopt; }
+
+void store::tell_runs(std::string_view /*node*/, const run_counts& /*since*/) {}
 
 std::vector<dead_group> store::count_dead(const dead_filter& /*which*/, std::size_t /*limit*/, std::size_t /*most*/) {
   refuse("counting dead checks");

@@ -139,9 +139,10 @@ function showKinds(kinds) {
 
 function showRates(rates, kinds) {
   const died = kinds.reduce((sum, of) => sum + of.dead_last_minute, 0);
-  const each = (number, what) => (number === null ? [] : [`${number.toFixed(number < 10 ? 2 : 0)} ${what} a second`]);
-  const speed = rates ? [...each(rates.begun_per_s, 'runs begun'), ...each(rates.ended_per_s, 'ended')] : [];
-  at('rates').textContent = [...speed.length ? [`In the last ${rates.over_s.toFixed(0)} s ${speed.join(', ')}.`] : [],
+  const each = (number, what) => `${number.toFixed(number < 10 ? 2 : 0)} ${what} a second`;
+  const speed = rates && [each(rates.begun_per_s, 'runs begun'), each(rates.ended_per_s, 'ended'),
+    each(rates.failed_per_s, 'failed')];
+  at('rates').textContent = [...speed ? [`In the last minute ${speed.join(', ')}.`] : [],
     ...died ? [`In the last minute ${grouped(died)} checks have died.`] : []].join(' ');
 }
 
@@ -281,6 +282,7 @@ async function list(cursor) {
   if (at('kind').value) query.set('kind', at('kind').value);
   if (at('key').value) query.set('key', at('key').value);
   if (state && state !== 'dead') query.set('state', state);
+  if (at('earliest').checked) query.set('earliest', true);
   if (cursor) query.set('cursor', cursor);
   const page = await ask('GET', `${state === 'dead' ? '/v1/dead' : '/v1/checks'}?${query}`);
   if (!cursor) at('checks').replaceChildren();

@@ -116,12 +116,15 @@ if (await text(tab, 'nodes')) {  // a server knows them
   assert.equal((await tab.$$('#nodes tr')).length, 2, 'a node that came back is there twice, and not more often');
 }
 await says(tab, 'rates',
-    'In the last [0-9]+ s 0.00 runs begun a second, 0.00 ended a second. .*minute 3 checks have died');
+    '^In the last minute 20 runs begun a second, 1.00 ended a second, 0.05 failed a second. In .* 3 checks have died');
 
 await click(tab, '#find button');
 await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 50);
 await click(tab, '#more');
 await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 63);
+await click(tab, '#earliest');
+await click(tab, '#find button');
+await says(tab, 'checks', '^lateorder-1');
 await type(tab, '#key', '<b>');
 await click(tab, '#find button');
 await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 1);
