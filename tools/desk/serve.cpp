@@ -331,11 +331,11 @@ class session : public std::enable_shared_from_this<session> {
 // Looks once a second for all who watch. Whole looks take no more than a hundredth of the time, so that few checks are
 // late because of them; after a change, a tenth, as the others. If nobody watches, each step of the history has its look.
 void hub::look() {
-  const auto begin = std::chrono::steady_clock::now();
-  const bool whole = begin >= (changed_since_look ? whole_rested : whole_turn);
+  const bool whole = std::chrono::steady_clock::now() >= (changed_since_look ? whole_rested : whole_turn);
   looking = true;
   changed_since_look = changed_since_look && !whole;
-  net::post(pool, [this, begin, whole] {
+  net::post(pool, [this, whole] {
+    const auto begin = std::chrono::steady_clock::now();
     const http_answer seen = api.look(whole);
     auto text = std::make_shared<const std::string>("data: " + seen.body + "\n\n");
     // What has failed has waited most of the time, and the store may be back soon.

@@ -645,6 +645,7 @@ void fill_in(json& kinds, const json& whole) {
   }
   std::copy_if(whole.begin(), whole.end(), std::back_inserter(kinds),
                [&](const json& before) { return before["dead"] != 0 && find(kinds, before) == kinds.end(); });
+  std::sort(kinds.begin(), kinds.end(), [](const json& one, const json& other) { return one["kind"] < other["kind"]; });
 }
 
 }  // namespace
