@@ -121,7 +121,7 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
   const ended text = run({"status"});
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("in the last minute 1 checks have died"));
-  EXPECT_THAT(text.out, HasSubstr("in the last minute, a second: 20 runs begun, 10 ended, 0.05 failed\n"));
+  EXPECT_THAT(text.out, HasSubstr("in the last minute, runs per second: 20 begun, 10 ended, 0.05 failed\n"));
   EXPECT_THAT(text.out, HasSubstr("oldest waits"));
   EXPECT_THAT(text.out, testing::ContainsRegex("the check of the earliest deadline that waits: close .*, due .* ago"));
   EXPECT_THAT(text.out, HasSubstr(on_server() ? "no live node has a handler" : "handlers are busy"));

@@ -158,7 +158,7 @@ void write_rates(const snapshot& seen, std::ostream& out) {
     died += of.dead_lately;
   }
   if (seen.runs) {
-    out << "\nin the last minute, a second: " << rate_text(per_second(seen.runs->begun)) << " runs begun, "
+    out << "\nin the last minute, runs per second: " << rate_text(per_second(seen.runs->begun)) << " begun, "
         << rate_text(per_second(seen.runs->ended)) << " ended, " << rate_text(per_second(seen.runs->failed))
         << " failed\n";
   }

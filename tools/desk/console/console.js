@@ -139,10 +139,10 @@ function showKinds(kinds) {
 
 function showRates(rates, kinds) {
   const died = kinds.reduce((sum, of) => sum + of.dead_last_minute, 0);
-  const each = (number, what) => `${number.toFixed(number < 10 ? 2 : 0)} ${what} a second`;
-  const speed = rates && [each(rates.begun_per_s, 'runs begun'), each(rates.ended_per_s, 'ended'),
+  const each = (number, what) => `${number.toFixed(number < 10 ? 2 : 0)} ${what}`;
+  const speed = rates && [each(rates.begun_per_s, 'begun'), each(rates.ended_per_s, 'ended'),
     each(rates.failed_per_s, 'failed')];
-  at('rates').textContent = [...speed ? [`In the last minute ${speed.join(', ')}.`] : [],
+  at('rates').textContent = [...speed ? [`In the last minute, runs per second: ${speed.join(', ')}.`] : [],
     ...died ? [`In the last minute ${grouped(died)} checks have died.`] : []].join(' ');
 }
 
