@@ -7,7 +7,7 @@ const work = 'build/site.work'
 
 const sidebar = {
   Begin: 'getting_started which_call recipes errors why_not',
-  'In memory': 'wheel asio coroutines execution tuning which_wheel process',
+  'In memory': 'wheel asio coroutines execution tuning which_wheel many_cores process',
   'In a database': 'durable postgres desk scale upgrading',
   'Operate and install': 'metrics tracing packages',
   'Coming from': 'coming_from/side_by_side coming_from/peers',
