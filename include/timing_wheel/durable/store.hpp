@@ -468,7 +468,7 @@ class TIMING_WHEEL_EXPORT store {
   /// claimed. A `restore` of higher fences counts, too. 0 if none was drawn; none if the store does not know it, as
   /// here, or the role has no `USAGE` of the sequence `fence`.
   [[nodiscard]] virtual std::optional<std::int64_t> last_fence();
-  /// \returns the nodes that are alive, or have left without a word within the last day; none if the store does not
+  /// \returns the nodes that are alive, or have gone silent within the last day; none if the store does not
   /// know them, as `sqlite_store` and `memory_store` do not.
   [[nodiscard]] virtual std::optional<std::vector<node_info>> nodes();
 
