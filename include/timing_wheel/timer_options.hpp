@@ -52,7 +52,7 @@ struct timer_options {
   /// The number of poller threads of a `timer`, at most one for each shard. The pollers share the shards out. With
   /// several pollers, callbacks of different shards run at the same time, and so do rules, the executor,
   /// `on_thread_start` and `on_error`. Runs of one timer still never overlap. Ask for more pollers if callbacks keep
-  /// one core busy (docs/tuning.md). A `manual_timer` and a `loop_timer` ignore this option.
+  /// one core busy (docs/many_cores.md). A `manual_timer` and a `loop_timer` ignore this option.
   unsigned pollers = 1;
   /// The service refuses a timer when this many are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;

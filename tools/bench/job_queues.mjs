@@ -7,12 +7,12 @@
 //
 // URL is that of a PostgreSQL server of your own, in which it makes the schemas `graphile_worker`, `pgboss`, `river`
 // and `timing_wheel`, and the table `orders`, anew. All of them connect by this URL. The folder where it runs has the
-// packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10. PROGRAM of ours is durable_postgres_bench,
-// River's is built from river.go. In turns, so many times for each: the rate of 100 000 jobs that are due, from the
-// first to the end of the last, with handlers that do nothing; and how late 500 per second are, for 5 s, which were
-// added three seconds before they are due (ours: all before the first is due). With --update, 60 000 jobs, each of
-// which updates a row of `orders`, by a prepared statement of its own or, "in batches", by one for all jobs of a batch;
-// lateness is left out. It prints a line of JSON for each round, with the load of the machine before it.
+// packages: npm install graphile-worker pg-boss@12 pg; or pg-boss@10. PROGRAM of ours is that of `./dev bench` unless
+// you name another, River's is built from river.go. In turns, so many times for each: the rate of 100 000 jobs that are
+// due, from the first to the end of the last, with handlers that do nothing; and how late 500 per second are, for 5 s,
+// which were added three seconds before they are due (ours: all before the first is due). With --update, 60 000 jobs,
+// each of which updates a row of `orders`, by a prepared statement of its own or, "in batches", by one for all jobs of
+// a batch; lateness is left out. It prints a line of JSON for each round, with the load of the machine before it.
 
 import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
@@ -27,7 +27,7 @@ const { values: options, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     disk: { ...text, default: "fast" },
-    ours: text,
+    ours: { ...text, default: join(process.argv[1], "../../../build/bench/benchmarks/durable_postgres_bench") },
     queues: { ...text, default: "graphile-worker,pg-boss" },
     river: text,
     rounds: { ...text, default: "3" },

@@ -3,8 +3,7 @@
 // than the telephone; a cell of a table whose text has less than 16 characters of room; a picture whose letters are
 // below nine pixels on the telephone; and what axe-core finds, by all rules of WCAG 2.1 AA on a desk, and on a
 // telephone by those whose answer may be another there. A page of each kind is opened in the other themes, too. Of the
-// reference and of the listings, which are alike, it opens some. (The dark reference is a filter on the light one, which
-// axe-core does not see: it judges the contrast of the light one.) It follows all links. Then it searches, and chooses
+// reference and of the listings, which are alike, it opens some. It follows all links. Then it searches, and chooses
 // the other theme by the switch, which all parts of the site must follow.
 import { once } from 'node:events'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
@@ -20,7 +19,8 @@ const axe = require.resolve('axe-core/axe.min.js')
 // Another theme, and another width, change these answers.
 const elsewhere = ['color-contrast', 'link-in-text-block', 'scrollable-region-focusable']
 // A page of each kind, for all rules on a telephone, and for the menus, which are the same on all.
-const ofEachKind = ['index.html', 'docs/benchmarks.html', 'wheel/index.html']
+const ofEachKind = ['index.html', 'docs/benchmarks.html', 'wheel/index.html',
+  'reference/classtiming__wheel_1_1timer.html']
 // Which page is among the first three; null as long as no page has the word.
 const searches = {
   durable: 'docs/durable', pgbouncer: 'docs/postgres', vacuum: 'docs/postgres', 'half hour': 'docs/tuning',
@@ -194,10 +194,9 @@ async function followsTheme(tab, origin, theme) {
     tab.fault = (what) => faults.add(`${name}: ${what}`)
     await open(tab, origin, name, false)
     const seen = await tab.evaluate(() => {
-      const { filter, backgroundColor } = getComputedStyle(document.documentElement)
-      const ground = [getComputedStyle(document.body).backgroundColor, backgroundColor].find((each) => !/, 0\)$/.test(each))
-      const light = Math.max(...ground.match(/\d+/g).slice(0, 3).map(Number)) > 127
-      return light === (filter === 'none') ? 'light' : 'dark'
+      const ground = [document.body, document.documentElement].map((each) => getComputedStyle(each).backgroundColor)
+        .find((each) => !/, 0\)$/.test(each))
+      return Math.max(...ground.match(/\d+/g).slice(0, 3).map(Number)) > 127 ? 'light' : 'dark'
     })
     if (seen !== theme) tab.fault(`it is ${seen} though ${theme} was chosen`)
   }

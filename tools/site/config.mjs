@@ -7,7 +7,7 @@ const work = 'build/site.work'
 
 const sidebar = {
   Begin: 'getting_started which_call recipes errors why_not',
-  'In memory': 'wheel asio coroutines execution tuning which_wheel process',
+  'In memory': 'wheel asio coroutines execution tuning which_wheel many_cores process',
   'In a database': 'durable postgres desk scale upgrading',
   'Operate and install': 'metrics tracing packages',
   'Coming from': 'coming_from/side_by_side coming_from/peers',
@@ -101,6 +101,8 @@ function inline(state, children, heading) {
       else if (/^\/(reference|wheel)\//.test(target)) token.attrSet('target', '_self')
     } else if (token.type === 'link_close') {
       token.tag = links.pop().tag
+    } else if (token.type === 'text') { // a number stays on one line, with its unit
+      token.content = token.content.replace(/(?<=\d) (?=\d{3}\b|[µkM%×]|[nm]s\b|bytes\b)/g, '\u00a0')
     } else if (token.type === 'code_inline') {
       token.attrSet('v-pre', '')
       const place = placeOf(token.content)

@@ -1,7 +1,7 @@
 // The theme that was chosen in the pages.
 const chosen = localStorage['vitepress-theme-appearance'] ?? 'auto'
 const dark = matchMedia('(prefers-color-scheme: dark)').matches
-document.documentElement.classList.toggle('dark', chosen === 'dark' || (chosen === 'auto' && dark))
+if (chosen === 'dark' || (chosen === 'auto' && dark)) document.documentElement.classList.add('dark', 'dark-mode')
 
 addEventListener('DOMContentLoaded', () => {
   for (const code of document.querySelectorAll('pre.fragment')) {

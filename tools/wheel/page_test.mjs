@@ -56,7 +56,7 @@ const text = (tab, id) => tab.$eval(`#${id}`, (element) => element.textContent);
 async function says(tab, id, what, timeout = 10000) {
   const there = (id, what) => new RegExp(what).test(document.getElementById(id).textContent);
   const fails = () => assert.fail(`#${id} does not say ${what}`);
-  await tab.waitForFunction(there, { timeout }, id, what).catch(fails);
+  await tab.waitForFunction(there, { timeout, polling: 'mutation' }, id, what).catch(fails);
   ++checks;
 }
 const counts = (tab) => tab.$$eval('#counts tr', (rows) => rows.map((row) => [...row.cells].slice(1, 6).map((cell) => {

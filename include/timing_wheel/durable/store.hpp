@@ -473,7 +473,7 @@ class TIMING_WHEEL_EXPORT store {
   /// `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting` are set if
   /// `with_waits`; on PostgreSQL it takes up to twice as long then, because the server sorts the rows.
   [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false);
-  /// \returns the nodes that are alive, or have left without a word within the last day; none if the store does not
+  /// \returns the nodes that are alive, or have gone silent within the last day; none if the store does not
   /// know them, as `sqlite_store` and `memory_store` do not.
   [[nodiscard]] virtual std::optional<std::vector<node_info>> nodes();
 
