@@ -390,9 +390,10 @@ durable::outcome post(const receiver& to, const job& what) {
 }
 // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 
-durable::scheduler_options options_for(std::size_t requests) {
+durable::scheduler_options options_for(const options& chosen, std::size_t requests) {
   durable::scheduler_options wanted;
   wanted.node = "webhooks-" + host_name() + "-" + std::to_string(::getpid());
+  wanted.lease = std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(chosen.lease));
   wanted.wait_for_store = true;
   wanted.threads = static_cast<unsigned>(requests);  // so that a receiver that hangs holds up no other one
   wanted.max_claimed += wanted.threads;              // those that hang leave room for other kinds
@@ -423,7 +424,7 @@ class delivery::node {
   node(const options& chosen, std::ostream& err)
       : receivers_(read_receivers(chosen.deliver)),
         where_(open_place(chosen)),
-        checks_(*where_.store, options_for(requests_of(receivers_))),
+        checks_(*where_.store, options_for(chosen, requests_of(receivers_))),
         err_(err) {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
       refuse("libcurl does not begin");
