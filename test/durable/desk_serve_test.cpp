@@ -343,15 +343,18 @@ TEST_P(DeskServe, TellsWhatTheCommandsTell) {
 
 TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
   put_many(3, "close", store.now() - 90s);
-  const serving desk(*this, {});
+  const serving desk(*this, with_tokens);
+  // After a change of its own it looks again at once; else a slow machine waits for seconds between two looks.
+  const auto look_soon = [&] { EXPECT_EQ(desk.ask("PUT /v1/kinds/other/checks/order-0", "{}").status, 200); };
   const client one(desk.port);
   const client other(desk.port);
   for (const client* each : {&one, &other}) {
-    each->send("GET /v1/events HTTP/1.1\r\n" + desk.host() + "\r\n");
+    each->send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
     EXPECT_THAT(each->read("\n\n"), HasSubstr("text/event-stream"));
   }
   put_many(5, "other", 0s);
   claim(store);
+  look_soon();
   json rates = json::object();
   for (int times = 0; times < 10 && rates.value("begun_per_s", 0.0) == 0; ++times) {
     const std::string event = one.read("\n\n");
@@ -363,6 +366,7 @@ TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
   EXPECT_NEAR(rates["begun_per_s"].get<double>() * rates["over_s"].get<double>(), 8, 0.001) << rates;
   EXPECT_EQ(rates["ended_per_s"], 0.0);
   store.pause("close");
+  look_soon();
   EXPECT_THAT(one.read("\"paused\":true"), HasSubstr("\"paused\":true"));
   EXPECT_THAT(other.read("\"paused\":true"), HasSubstr("\"paused\":true"));
 }
@@ -473,11 +477,16 @@ TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
 }
 
 TEST_P(DeskServeOnce, EventsEndWithTheirToken) {
-  std::ofstream(folder.file("short")) << "guest " << secret << ' ' << time_text(std::chrono::system_clock::now() + 2s);
+  const auto end = std::chrono::system_clock::now() + 2s;
+  std::ofstream(folder.file("short")) << "guest " << secret << ' ' << time_text(end) << "\nother fedcba9876543210\n";
   const serving desk(*this, {"--token-file", folder.file("short")});
   const client one(desk.port);
   one.send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
   EXPECT_THAT(one.read("\n\n"), HasSubstr("200 OK"));
+  std::this_thread::sleep_until(end);
+  // After a change it looks again at once; else a slow machine waits for seconds between two looks.
+  const std::string fields = desk.host() + "Authorization: Bearer fedcba9876543210\r\n";
+  EXPECT_EQ(desk.ask_with("PUT /v1/kinds/close/checks/a", fields, "{}").status, 201);
   const auto begin = std::chrono::steady_clock::now();
   static_cast<void>(one.read());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s) << "the server closes, and not the time-out of the client";
@@ -556,7 +565,8 @@ TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
   const client watcher(desk.port);
   watcher.send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
   for (const bool stops : {false, true}) {
-    put(store, "a", 1h);
+    // By the server, which then looks soon.
+    EXPECT_EQ(desk.ask("PUT /v1/kinds/close/checks/a", R"({"delay":"1h"})").status, 201);
     EXPECT_THAT(watcher.read(R"("pending":1)"), HasSubstr(R"("kind":"close")"));
     stops ? server().stop() : server().execute(to_gone);
     std::vector<std::thread> clients;
