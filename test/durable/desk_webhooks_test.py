@@ -343,6 +343,24 @@ def speaks_tls(shop):
     secure.kill()
 
 
+def keeps_its_name_and_its_drain(shop):
+    """Through a restart."""
+    options = {"kept": shop.kind()}, "--node", "shop-1"
+    server = shop.server(*options)
+    put(server.port, "kept", ["done-before"])
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-before'"), 10, "it is delivered")
+    shop.told("drain", "shop-1", "--wait", "20")
+    must(server.end() == 0)
+    server = shop.server(*options)
+    put(server.port, "kept", ["done-drained"])
+    time.sleep(2)  # without the drain it is delivered within a poll
+    must([line["state"] for line in shop.lines("--kind", "kept")] == ["waiting"])
+    must([each["node"] for each in json.loads(shop.told("status", "--json"))["drained"]] == ["shop-1"])
+    shop.told("drain", "shop-1", "--end")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), 10, "it is delivered when the drain ends")
+    must(server.end() == 0)
+
+
 def refuses_files(shop):
     shop.write("short.key", "whsec_" + base64.b64encode(bytes(23)).decode())
     shop.write("plain.key", "secret" * 10)
@@ -373,10 +391,14 @@ def refuses_files(shop):
         must("sesame" not in done.stderr, done)
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
-    for file, words in ((file + ".none", "cannot be read"), ("", "needs the name of a file")):
-        done = subprocess.run([shop.desk, "serve", shop.store, "--listen", "127.0.0.1:0", "--deliver", file],
-                              capture_output=True, text=True)
-        must(done.returncode == 2 and words in done.stderr, done)
+    for words, says in [(["--deliver", file + ".none"], "cannot be read"), (["--deliver", ""], "needs the name of a file"),
+                        (["--node", "shop-1"], "--deliver"), (["--lease", "5"], "--deliver"),
+                        (["--deliver", file, "--node", ""], "needs a name"),
+                        (["--deliver", file, "--node", b"\xff"], "needs a name"),
+                        (["--deliver", file, "--lease", "0.5"], "not in range")]:
+        done = subprocess.run([shop.desk, "serve", shop.store, "--listen", "127.0.0.1:0", *words], capture_output=True,
+                              text=True, timeout=20)
+        must(done.returncode == 2 and says in done.stderr, done)
 
 
 def works_as_the_example_of_its_page(shop):
@@ -434,7 +456,7 @@ def torture(shop, checks):
 # Beside each other; the cases of a list one after another.
 CASES = [
     [answers_in_each_way, a_foreign_key_is_refused, a_receiver_with_two_keys_takes_either],
-    [refuses_files, speaks_tls, works_as_the_example_of_its_page],
+    [refuses_files, speaks_tls, works_as_the_example_of_its_page, keeps_its_name_and_its_drain],
     [a_kind_that_hangs_holds_up_no_other],
     [has_files_for_all_requests],
 ]

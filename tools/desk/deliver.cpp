@@ -392,7 +392,7 @@ durable::outcome post(const receiver& to, const job& what) {
 
 durable::scheduler_options options_for(const options& chosen, std::size_t requests) {
   durable::scheduler_options wanted;
-  wanted.node = "webhooks-" + host_name() + "-" + std::to_string(::getpid());
+  wanted.node = chosen.node.empty() ? "webhooks-" + host_name() + "-" + std::to_string(::getpid()) : chosen.node;
   wanted.lease = std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(chosen.lease));
   wanted.wait_for_store = true;
   wanted.threads = static_cast<unsigned>(requests);  // so that a receiver that hangs holds up no other one

@@ -181,6 +181,10 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
                        "a file of JSON that names an address for each kind: run the checks of these kinds by a POST "
                        "to it")
             ->check([](const std::string& file) { return file.empty() ? "needs the name of a file" : ""; });
+    app.add_option("--node", chosen.node,
+                   "with --deliver: the name of this node, which it keeps after a restart; no other one may have it")
+        ->needs(deliver)
+        ->check([](const std::string& name) { return name.empty() || !is_text(name) ? "needs a name" : ""; });
     app.add_option("--lease", chosen.lease,
                    "with --deliver: if this server dies, how long its checks wait for another one, in seconds (30)")
         ->needs(deliver)
