@@ -524,6 +524,28 @@ TEST_P(DeskServe, ChangesNothingIfNobodyMayChange) {
   EXPECT_TRUE(store.find("close", "a"));
 }
 
+TEST_P(DeskServe, DeliversOnlyFromAStoreThatItMayWrite) {
+  if (!has_webhooks()) {
+    GTEST_SKIP() << "built without libcurl and OpenSSL";
+  }
+  std::string named = made.named;
+  std::string program = TIMING_WHEEL_DESK;
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+  if (on_server()) {
+    const std::string& schema = made.options.at(1);
+    const std::string role = schema + "_looks";
+    server().execute("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + role +
+                     "; GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO " + role);
+    named += " user=" + role;
+  }
+#endif
+  if (!on_server()) {
+    put(store, "late");
+    program = only_reads_the_file();
+  }
+  expect_no_delivery(named, made.options, program);
+}
+
 TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
   const serving desk(*this, with_tokens);
   const std::string put_it = "PUT /v1/kinds/close/checks/a";

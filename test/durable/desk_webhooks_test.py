@@ -3,13 +3,15 @@
 
 desk_webhooks_test.py DESK CHECKS [POSTGRES_SERVER]
 
-DESK is the program timing-wheel; the checks are on a file, or in a database of the program POSTGRES_SERVER. First each
-way to answer has one check. Then CHECKS checks are delivered, while the receiver fails, hangs and dies, and the server
-is killed. At the end each check has had its effect once.
+DESK is the program timing-wheel; the checks are in files, or in databases of the program POSTGRES_SERVER. Each way to
+answer has one check. CHECKS checks are delivered, while the receiver fails, hangs and dies, and the server is killed.
+At the end each check has had its effect once. Most of the time is waiting, so the cases run beside each other, each
+list of them with a store and a receiver of its own.
 """
 
 import base64
 import collections
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -32,7 +34,7 @@ import receiver  # noqa: E402
 
 TOKEN = "0123456789abcdef"
 KEYS = ["whsec_" + base64.b64encode(bytes([number] * 32)).decode() for number in range(2)]
-LEASE = 30
+LEASE = 3
 
 # How each run of a check is answered, by the first word of its key; the last way again and again. A number is a status.
 PLANS = {
@@ -143,7 +145,7 @@ def wait_until(is_true, seconds, what):
     while not is_true():
         if time.monotonic() > last:
             sys.exit(f"not within {seconds} s: {what}")
-        time.sleep(0.05)
+        time.sleep(0.2)  # each look is a process
 
 
 class Shop:
@@ -170,9 +172,6 @@ class Shop:
     def close(self):
         self.over.set()
         self.watcher.join()
-        for process in Process.running:
-            process.kill()
-            process.wait()
 
     def write(self, name, text):
         (self.folder / name).write_text(text)
@@ -186,10 +185,11 @@ class Shop:
         must(done.returncode in (0, 1), done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def server(self, kinds, limits="true"):
+    def server(self, kinds, *options, limits="true"):
         file = self.write("kinds.json", json.dumps(kinds))
         return Process(["bash", "-c", limits + ' && exec "$@"', "-", self.desk, "serve", self.store, "--token-file",
-                        self.folder / "tokens", "--deliver", file], lambda port: ["--listen", f"127.0.0.1:{port}"])
+                        self.folder / "tokens", "--deliver", file, *options],
+                       lambda port: ["--listen", f"127.0.0.1:{port}"])
 
     def kind(self, **members):
         return {"url": f"http://127.0.0.1:{self.receiver.port}/hook?shop=1", "key_file": "both.key", "time_limit": "4s",
@@ -310,7 +310,7 @@ def has_files_for_all_requests(shop):
     silent = receiver.open_server(shop.folder / "one.key", shop.database, 0, Silent)
     threading.Thread(target=silent.serve_forever, daemon=True).start()
     stuck = shop.kind(url=f"http://127.0.0.1:{silent.server_port}/", max_running=100, time_limit="1h")
-    server = shop.server({"stuck": stuck}, "ulimit -Sn 200")
+    server = shop.server({"stuck": stuck}, limits="ulimit -Sn 200")
     put(server.port, "stuck", [f"file-{number}" for number in range(100)])
     wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running", "--limit", "200")) == 100, 20, "all run")
     put(server.port, "stuck", ["file-more"])
@@ -343,6 +343,24 @@ def speaks_tls(shop):
     secure.kill()
 
 
+def keeps_its_name_and_its_drain(shop):
+    """Through a restart."""
+    options = {"kept": shop.kind()}, "--node", "shop-1"
+    server = shop.server(*options)
+    put(server.port, "kept", ["done-before"])
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-before'"), 10, "it is delivered")
+    shop.told("drain", "shop-1", "--wait", "20")
+    must(server.end() == 0)
+    server = shop.server(*options)
+    put(server.port, "kept", ["done-drained"])
+    time.sleep(2)  # without the drain it is delivered within a poll
+    must([line["state"] for line in shop.lines("--kind", "kept")] == ["waiting"])
+    must([each["node"] for each in json.loads(shop.told("status", "--json"))["drained"]] == ["shop-1"])
+    shop.told("drain", "shop-1", "--end")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), 10, "it is delivered when the drain ends")
+    must(server.end() == 0)
+
+
 def refuses_files(shop):
     shop.write("short.key", "whsec_" + base64.b64encode(bytes(23)).decode())
     shop.write("plain.key", "secret" * 10)
@@ -373,10 +391,14 @@ def refuses_files(shop):
         must("sesame" not in done.stderr, done)
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
-    for file, words in ((file + ".none", "cannot be read"), ("", "needs the name of a file")):
-        done = subprocess.run([shop.desk, "serve", shop.store, "--listen", "127.0.0.1:0", "--deliver", file],
-                              capture_output=True, text=True)
-        must(done.returncode == 2 and words in done.stderr, done)
+    for words, says in [(["--deliver", file + ".none"], "cannot be read"), (["--deliver", ""], "needs the name of a file"),
+                        (["--node", "shop-1"], "--deliver"), (["--lease", "5"], "--deliver"),
+                        (["--deliver", file, "--node", ""], "needs a name"),
+                        (["--deliver", file, "--node", b"\xff"], "needs a name"),
+                        (["--deliver", file, "--lease", "0.5"], "not in range")]:
+        done = subprocess.run([shop.desk, "serve", shop.store, "--listen", "127.0.0.1:0", *words], capture_output=True,
+                              text=True, timeout=20)
+        must(done.returncode == 2 and says in done.stderr, done)
 
 
 def works_as_the_example_of_its_page(shop):
@@ -410,7 +432,8 @@ def works_as_the_example_of_its_page(shop):
 def torture(shop, checks):
     """The receiver fails, hangs and dies, and the server is killed; each effect comes once."""
     begin = time.monotonic()
-    server = shop.server({"verify": shop.kind(max_running=32, max_attempts=1000)})
+    kind = shop.kind(max_running=32, max_attempts=1000, time_limit="1s")
+    server = shop.server({"verify": kind}, "--lease", str(LEASE))
     kills = max(1, checks // 2000)
     before = len(shop.rows("SELECT * FROM done"))
     for kill in range(kills):
@@ -419,7 +442,7 @@ def torture(shop, checks):
         server.kill()
         server.start()
         print(f"    {checks * (kill + 1) // kills} of {checks} checks", file=sys.stderr)
-    wait_until(lambda: not shop.lines(), 5 * LEASE + checks / 20, "all are delivered")
+    wait_until(lambda: not shop.lines(), 150 + checks / 20, "all are delivered")
     must(server.end() == 0)
     twice = shop.rows("SELECT key FROM done GROUP BY kind, key HAVING count(*) > 1")
     done = len(shop.rows("SELECT * FROM done")) - before
@@ -430,36 +453,60 @@ def torture(shop, checks):
     print(f"{checks} checks in {time.monotonic() - begin:.0f} s: {seen} requests, {kills} kills of the server", flush=True)
 
 
-def test(desk, checks, store):
+# Beside each other; the cases of a list one after another.
+CASES = [
+    [answers_in_each_way, a_foreign_key_is_refused, a_receiver_with_two_keys_takes_either],
+    [refuses_files, speaks_tls, works_as_the_example_of_its_page, keeps_its_name_and_its_drain],
+    [a_kind_that_hangs_holds_up_no_other],
+    [has_files_for_all_requests],
+]
+
+
+def run_beside(desk, cases, store, folder):
+    shop = Shop(desk, store, folder)
+    try:
+        for each in cases:
+            begin = time.monotonic()
+            each(shop)
+            print(f"    {each.__name__}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+    finally:
+        shop.close()
+
+
+def test(desk, checks, store_of):
     help_text = subprocess.run([desk, "serve", "--help"], check=True, capture_output=True, text=True).stdout
     if "--deliver" not in help_text:
         sys.exit(77)  # built without libcurl and OpenSSL
-    with tempfile.TemporaryDirectory() as folder:
-        shop = Shop(desk, store or f"sqlite:{folder}/checks.db", folder)
+    all_of_them = [[lambda shop: torture(shop, checks)], *CASES]
+    all_of_them[0][0].__name__ = "torture"
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(len(all_of_them)) as threads:
+        running = []
+        for number, cases in enumerate(all_of_them):
+            folder = Path(scratch) / str(number)
+            folder.mkdir()
+            store = store_of(f"webhooks_{number}") or f"sqlite:{folder}/checks.db"
+            running.append(threads.submit(run_beside, desk, cases, store, folder))
         try:
-            refuses_files(shop)
-            answers_in_each_way(shop)
-            a_foreign_key_is_refused(shop)
-            a_receiver_with_two_keys_takes_either(shop)
-            a_kind_that_hangs_holds_up_no_other(shop)
-            has_files_for_all_requests(shop)
-            speaks_tls(shop)
-            works_as_the_example_of_its_page(shop)
-            torture(shop, checks)
+            for each in running:
+                each.result()
         finally:
-            shop.close()
+            for process in Process.running:
+                process.kill()
+                process.wait()
 
 
 def main():
     if sys.argv[1] == "receive":
         receive(*sys.argv[2:])
     elif len(sys.argv) == 3:
-        test(sys.argv[1], int(sys.argv[2]), None)
+        test(sys.argv[1], int(sys.argv[2]), lambda name: None)
     else:
         with subprocess.Popen([sys.argv[3]], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as postgres:
-            postgres.stdin.write("webhooks\n")
-            postgres.stdin.flush()
-            test(sys.argv[1], int(sys.argv[2]), postgres.stdout.readline().strip())
+            def store_of(name):
+                postgres.stdin.write(name + "\n")
+                postgres.stdin.flush()
+                return postgres.stdout.readline().strip()
+            test(sys.argv[1], int(sys.argv[2]), store_of)
 
 
 if __name__ == "__main__":

@@ -390,14 +390,44 @@ durable::outcome post(const receiver& to, const job& what) {
 }
 // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 
-durable::scheduler_options options_for(std::size_t requests) {
+durable::scheduler_options options_for(const options& chosen, std::size_t requests) {
   durable::scheduler_options wanted;
-  wanted.node = "webhooks-" + host_name() + "-" + std::to_string(::getpid());
+  wanted.node = chosen.node.empty() ? "webhooks-" + host_name() + "-" + std::to_string(::getpid()) : chosen.node;
+  wanted.lease = std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(chosen.lease));
   wanted.wait_for_store = true;
   wanted.threads = static_cast<unsigned>(requests);  // so that a receiver that hangs holds up no other one
   wanted.max_claimed += wanted.threads;              // those that hang leave room for other kinds
   wanted.max_claimed_bytes += wanted.threads * durable::request_limits{}.payload;
   return wanted;
+}
+
+bool only_reads(const timer_error& error) {
+  const std::string_view database = error.code().category().name();
+  if (database == "sqlite") {
+    constexpr int sqlite_readonly = 8;
+    return (error.code().value() & 0xff) == sqlite_readonly;
+  }
+  const std::string words = error.code().message();         // which end with the SQLSTATE
+  const std::array refusals = {"25006", "0A000", "42501"};  // a standby, or a role without rights
+  return database == "postgres" &&
+         std::any_of(refusals.begin(), refusals.end(), [&](const char* state) { return words.ends_with(state); });
+}
+
+// What else may be wrong with it may pass, so that the node goes on.
+void require_writes(durable::store& store) {
+  try {
+    store.transact_within({.lock_wait = 1s}, [](durable::store_transaction& open) {
+      const std::int64_t nobody = -1;
+      open.delete_dead({&nobody, 1});
+    });
+  } catch (const timer_error& error) {
+    if (only_reads(error)) {
+      throw failure(exit_status::no_store,
+                    "--deliver: a server that delivers checks writes to the store, and this "
+                    "store can only be read: " +
+                        one_line(error.what(), 300));
+    }
+  }
 }
 
 // A request has up to six files: its connection, and what libcurl wakes itself and looks names up with. Without a file
@@ -423,11 +453,12 @@ class delivery::node {
   node(const options& chosen, std::ostream& err)
       : receivers_(read_receivers(chosen.deliver)),
         where_(open_place(chosen)),
-        checks_(*where_.store, options_for(requests_of(receivers_))),
+        checks_(*where_.store, options_for(chosen, requests_of(receivers_))),
         err_(err) {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
       refuse("libcurl does not begin");
     }
+    require_writes(*where_.store);
     allow_files(requests_of(receivers_));
     std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): of a connection that a receiver has closed
     for (const receiver& each : receivers_) {

@@ -174,9 +174,19 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_option("--host", chosen.hosts, "a name, with its port, by which clients call it, such as that of a proxy")
         ->allow_extra_args(false);
 #ifdef TIMING_WHEEL_DESK_WEBHOOKS
-    app.add_option("--deliver", chosen.deliver,
-                   "a file of JSON that names an address for each kind: run the checks of these kinds by a POST to it")
-        ->check([](const std::string& file) { return file.empty() ? "needs the name of a file" : ""; });
+    auto* const deliver =
+        app.add_option("--deliver", chosen.deliver,
+                       "a file of JSON that names an address for each kind: run the checks of these kinds by a POST "
+                       "to it")
+            ->check([](const std::string& file) { return file.empty() ? "needs the name of a file" : ""; });
+    app.add_option("--node", chosen.node,
+                   "with --deliver: the name of this node, which it keeps after a restart; no other one may have it")
+        ->needs(deliver)
+        ->check([](const std::string& name) { return name.empty() || !is_text(name) ? "needs a name" : ""; });
+    app.add_option("--lease", chosen.lease,
+                   "with --deliver: if this server dies, how long its checks wait for another one, in seconds (30)")
+        ->needs(deliver)
+        ->check(CLI::Range(1.0, 86400.0));
 #endif
     app.add_flag("--read-only", chosen.read_only, "refuse all changes");
     app.add_flag("--redact", chosen.redact, "show no payload");

@@ -52,6 +52,8 @@ struct options {
   std::vector<std::string> hosts;         ///< Names by which clients call it, beside its address.
   std::string token_file;                 ///< Empty: there are no tokens, so nothing can be changed.
   std::string deliver;                    ///< The file of the webhooks; empty: there are none.
+  std::string node;                       ///< The name of the node that delivers; empty: one of its own.
+  double lease = 30;                      ///< Of its checks: seconds.
   bool read_only = false;
   bool redact = false;
   double time_limit = 10;   ///< Seconds for a client to send a request, or to take an answer.

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -133,6 +136,33 @@ class desk_case : public testing::TestWithParam<desk_way> {
   void bury_one(const std::string& key, const std::string& error) const {
     put(store, asked(key));
     bury(store, claim(store).at(0), error);
+  }
+  // \returns what runs the program so that it may not write the file, which is in use. Root may write everything: so
+  // somebody else runs it, who may not look into each home.
+  [[nodiscard]] std::string only_reads_the_file() const {
+    const std::string copy = folder.file("timing-wheel");
+    std::filesystem::copy_file(TIMING_WHEEL_DESK, copy);
+    for (const char* end : {"", "-wal", "-shm"}) {
+      ::chmod((folder.file() + end).c_str(), 0444);
+    }
+    ::chmod(folder.path().c_str(), 0755);
+    return (::geteuid() == 0 ? "setpriv --reuid=65534 " : "") + copy;
+  }
+  [[nodiscard]] bool has_webhooks() const {
+    return run_alone({"serve", "--help"}).out.find("--deliver") != std::string::npos;
+  }
+  // From a store that can only be read.
+  void expect_no_delivery(const std::string& named, const words& options, const std::string& program) const {
+    std::ofstream(folder.file("key")) << "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+    std::ofstream(folder.file("kinds")) << R"({"close": {"url": "http://127.0.0.1:9/", "key_file": "key"}})";
+    words typed = {"serve", named, "--listen", "127.0.0.1:0", "--deliver", folder.file("kinds")};
+    typed.insert(typed.end(), options.begin(), options.end());
+    const ended done = run_alone_in(folder, typed, "timeout 20 " + program);
+    EXPECT_EQ(done.status, 3) << done.err;
+    EXPECT_EQ(done.out, "");
+    EXPECT_THAT(done.err, testing::HasSubstr("--deliver: a server that delivers checks writes to the store, and this "
+                                             "store can only be read: "));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
   }
   [[nodiscard]] std::size_t audited() const {
     std::size_t count = 0;
