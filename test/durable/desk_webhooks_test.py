@@ -276,6 +276,15 @@ def a_receiver_with_two_keys_takes_either(shop):
     changing.shutdown()
 
 
+def a_length_below_zero_holds_no_thread(shop):
+    example = receiver.open_server(shop.folder / "one.key", shop.database, 0)
+    threading.Thread(target=example.serve_forever, daemon=True).start()
+    with socket.create_connection(("127.0.0.1", example.server_port), timeout=20) as client:
+        client.sendall(b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n")
+        must(client.recv(100).startswith(b"HTTP/1.0 400 "))
+    example.shutdown()
+
+
 def refuses_clients(port):
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) != 0
@@ -358,7 +367,7 @@ def keeps_its_name_and_its_drain(shop):
     must([line["state"] for line in shop.lines("--kind", "kept")] == ["waiting"])
     must([each["node"] for each in json.loads(shop.told("status", "--json"))["drained"]] == ["shop-1"])
     shop.told("drain", "shop-1", "--end")
-    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), 10, "it is delivered when the drain ends")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), 10, "it is delivered after the drain")
     must(server.end() == 0)
 
 
@@ -478,8 +487,8 @@ def refuses_files(shop):
         must("sesame" not in done.stderr, done)
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
-    for words, says in [(["--deliver", file + ".none"], "cannot be read"), (["--deliver", ""], "needs the name of a file"),
-                        (["--node", "shop-1"], "--deliver"), (["--lease", "5"], "--deliver"),
+    for words, says in [(["--deliver", file + ".none"], "cannot be read"),
+                        (["--deliver", ""], "needs the name of a file"), (["--node", "shop-1"], "--deliver"), (["--lease", "5"], "--deliver"),
                         (["--deliver", file, "--node", ""], "needs a name"),
                         (["--deliver", file, "--node", b"\xff"], "needs a name"),
                         (["--deliver", file, "--lease", "0.5"], "not in range")]:
@@ -543,7 +552,8 @@ def torture(shop, checks):
 # Beside each other; the cases of a list one after another.
 CASES = [
     [answers_in_each_way, a_foreign_key_is_refused, a_receiver_with_two_keys_takes_either],
-    [refuses_files, speaks_tls, works_as_the_example_of_its_page, keeps_its_name_and_its_drain],
+    [a_length_below_zero_holds_no_thread, refuses_files, speaks_tls, works_as_the_example_of_its_page,
+     keeps_its_name_and_its_drain],
     [a_kind_that_hangs_holds_up_no_other],
     [has_files_for_all_requests],
     [ends_though_the_store_is_away],
