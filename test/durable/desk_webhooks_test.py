@@ -488,7 +488,8 @@ def refuses_files(shop):
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
     for words, says in [(["--deliver", file + ".none"], "cannot be read"),
-                        (["--deliver", ""], "needs the name of a file"), (["--node", "shop-1"], "--deliver"), (["--lease", "5"], "--deliver"),
+                        (["--deliver", ""], "needs the name of a file"), (["--node", "shop-1"], "--deliver"),
+                        (["--lease", "5"], "--deliver"),
                         (["--deliver", file, "--node", ""], "needs a name"),
                         (["--deliver", file, "--node", b"\xff"], "needs a name"),
                         (["--deliver", file, "--lease", "0.5"], "not in range")]:
