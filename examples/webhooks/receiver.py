@@ -47,8 +47,8 @@ def give_back(shop, check):
 
 class Receiver(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.answer(self.status_of(body))
+        size = int(self.headers.get("content-length", 0))
+        self.answer(400 if size < 0 else self.status_of(self.rfile.read(size)))  # below 0 it would read without end
 
     def status_of(self, body):
         if not is_signed(self.server.keys, self.headers, body):

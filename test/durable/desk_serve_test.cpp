@@ -450,6 +450,25 @@ TEST_P(DeskServeOnce, ThePageWorksInABrowser) {
   EXPECT_EQ(audited(), on_server() ? 10U : 8U);
 }
 
+// More dead checks than the server groups, and more of a kind than it counts.
+TEST_P(DeskServeOnce, ThePageSaysWhichCountsAreCut) {
+  const std::string modules = TIMING_WHEEL_NODE_MODULES;
+  if (!std::filesystem::exists(modules + "/puppeteer-core") || !std::filesystem::exists("/usr/bin/chromium")) {
+    GTEST_SKIP() << "it needs chromium, and the modules that ./dev setup fetches";
+  }
+  put_many(100'001, "close", 2h);
+  bury_one("a", "no");
+  const std::vector<dead_check> more(10'000, store.list_dead(1).at(0));
+  store.transact([&](store_transaction& open) { static_cast<void>(open.restore({}, more)); });
+  const serving desk(*this, with_tokens);
+  std::string command = "node";
+  for (const std::string& each : {std::string(TIMING_WHEEL_PAGE_TEST), modules, std::string(TIMING_WHEEL_PICTURES),
+                                  "http://127.0.0.1:" + std::to_string(desk.port) + "/", secret, std::string("cut")}) {
+    command += " " + in_quotes(each);
+  }
+  EXPECT_EQ(::system((command + " 2>&1").c_str()), 0);
+}
+
 TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
   words options = with_tokens;
   options.insert(options.end(), {"--host", "other.example:8443", "--host", "desk.example"});

@@ -626,6 +626,30 @@ TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATable) {
   EXPECT_THAT(checked.out, Not(HasSubstr("autovacuum"))) << "to look further would wait";
 }
 
+// As the server does when a statement takes too long.
+TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATableIfTheServerEndsTheStatement) {
+  const std::string& schema = made.options.at(1);
+  const postgres_session culprit(server().conninfo());
+  culprit.execute("SET application_name=migration; BEGIN; LOCK TABLE " + schema + ".check");
+  std::atomic<bool> over = false;
+  std::thread hand([&] {
+    const postgres_session admin(server().conninfo());
+    while (!over) {
+      admin.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type='Lock'");
+      std::this_thread::sleep_for(20ms);
+    }
+  });
+  for (const words& each : {words{"status"}, {"list"}, {"why", "close", "a"}}) {
+    const ended done = run(each);
+    EXPECT_EQ(done.status, 3) << done.out;
+    EXPECT_THAT(done.err, HasSubstr("57014"));
+    EXPECT_THAT(done.err, testing::ContainsRegex("A table is locked: process [0-9]+ of .*migration.*LOCK TABLE"));
+    EXPECT_THAT(done.err, HasSubstr("SELECT pg_terminate_backend(" + std::to_string(culprit.backend()) + ")"));
+  }
+  over = true;
+  hand.join();
+}
+
 // `pg_dump -x` leaves out what everybody may read, and what nobody may call.
 TEST_P(DeskOnServer, CheckFindsWhatABackupWithoutPrivilegesLacks) {
   const std::string& schema = made.options.at(1);

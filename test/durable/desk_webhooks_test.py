@@ -116,12 +116,13 @@ class Process:
 
     running = []  # to be killed if the test fails
 
-    def __init__(self, command, at_port):
-        self.command, self.at_port, self.port, self.kills = command, at_port, 0, 0
+    def __init__(self, command, at_port, environment=None):
+        self.command, self.at_port, self.port, self.environment = command, at_port, 0, environment
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen([*self.command, *self.at_port(self.port)], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*self.command, *self.at_port(self.port)], stdout=subprocess.PIPE, text=True,
+                                        env=self.environment)
         Process.running.append(self.process)
         self.port = int(self.process.stdout.readline().rstrip("/\n").split(":")[-1])
 
@@ -185,11 +186,11 @@ class Shop:
         must(done.returncode in (0, 1), done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def server(self, kinds, *options, limits="true"):
+    def server(self, kinds, *options, limits="true", environment=None):
         file = self.write("kinds.json", json.dumps(kinds))
         return Process(["bash", "-c", limits + ' && exec "$@"', "-", self.desk, "serve", self.store, "--token-file",
                         self.folder / "tokens", "--deliver", file, *options],
-                       lambda port: ["--listen", f"127.0.0.1:{port}"])
+                       lambda port: ["--listen", f"127.0.0.1:{port}"], environment)
 
     def kind(self, **members):
         return {"url": f"http://127.0.0.1:{self.receiver.port}/hook?shop=1", "key_file": "both.key", "time_limit": "4s",
@@ -275,6 +276,15 @@ def a_receiver_with_two_keys_takes_either(shop):
     changing.shutdown()
 
 
+def a_length_below_zero_holds_no_thread(shop):
+    example = receiver.open_server(shop.folder / "one.key", shop.database, 0)
+    threading.Thread(target=example.serve_forever, daemon=True).start()
+    with socket.create_connection(("127.0.0.1", example.server_port), timeout=20) as client:
+        client.sendall(b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n")
+        must(client.recv(100).startswith(b"HTTP/1.0 400 "))
+    example.shutdown()
+
+
 def refuses_clients(port):
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) != 0
@@ -357,7 +367,95 @@ def keeps_its_name_and_its_drain(shop):
     must([line["state"] for line in shop.lines("--kind", "kept")] == ["waiting"])
     must([each["node"] for each in json.loads(shop.told("status", "--json"))["drained"]] == ["shop-1"])
     shop.told("drain", "shop-1", "--end")
-    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), 10, "it is delivered when the drain ends")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), 10, "it is delivered after the drain")
+    must(server.end() == 0)
+
+
+def a_name_that_nobody_knows_is_given_up_in_time(shop):
+    """The look-up hangs, and neither the request nor the end of the server waits for it."""
+    library = os.environ.get("TIMING_WHEEL_SLOW_NAMES")
+    if library is None:
+        print("skipped: without TIMING_WHEEL_SLOW_NAMES no look-up of a name hangs", flush=True)
+        return
+    asked = shop.folder / "asked"
+    kinds = {"lost": shop.kind(url="http://slow.test/", time_limit="500ms", max_attempts=1),
+             "under_way": shop.kind(url="http://slow.test/", time_limit="1h")}
+    sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    server = shop.server(kinds, environment={**os.environ, "LD_PRELOAD": library, "SLOW_NAMES_ASKED": str(asked),
+                                             "ASAN_OPTIONS": sanitizer})
+    put(server.port, "lost", ["done-lost"])
+    begin = time.monotonic()
+    wait_until(lambda: shop.lines("--state", "dead"), 20, "the request is given up")
+    must("timed out" in shop.lines("--state", "dead")[0]["error"], shop.lines("--state", "dead"))
+    must(asked.exists() and time.monotonic() - begin < 20)
+    put(server.port, "under_way", ["done-lost"])
+    wait_until(lambda: shop.lines("--state", "running"), 10, "it runs")
+    begin = time.monotonic()
+    must(server.end() == 0)
+    must(time.monotonic() - begin < 20, "a look-up takes two minutes")
+
+
+class Network:
+    """A way to a server, which may be cut, so that nobody answers."""
+
+    def __init__(self, server):
+        self.server, self.is_cut, self.ends = server, threading.Event(), []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                client = self.listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self.server))
+                self.ends += [client, server]
+                for ways in ((client, server), (server, client)):
+                    threading.Thread(target=self.pass_on, args=ways, daemon=True).start()
+
+    def pass_on(self, source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not self.is_cut.is_set():
+                    target.sendall(data)
+
+    def close(self):
+        for end in [self.listener, *self.ends]:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@contextlib.contextmanager
+def store_that_goes_away(shop):
+    """Yields its name, and a function that takes it away."""
+    if shop.store.startswith("sqlite:"):
+        with contextlib.closing(sqlite3.connect(shop.store.removeprefix("sqlite:"), isolation_level=None)) as other:
+            yield shop.store, lambda: other.execute("BEGIN IMMEDIATE")
+    else:
+        server = urllib.parse.urlsplit(shop.store)
+        network = Network(server.port)
+        with contextlib.closing(network):
+            yield server._replace(netloc=f"postgres@127.0.0.1:{network.port}").geturl(), network.is_cut.set
+
+
+def ends_though_the_store_is_away(shop):
+    """What is under way then runs again when its lease has ended."""
+    options = {"away": shop.kind()}, "--lease", "3"
+    usual = shop.store
+    with store_that_goes_away(shop) as (shop.store, take_away):
+        server = shop.server(*options)
+        put(server.port, "away", ["hangs-away"])
+        wait_until(lambda: shop.rows("SELECT * FROM seen WHERE key='hangs-away'"), 10, "it runs")
+        take_away()
+        begin = time.monotonic()
+        must(server.end() == 0)
+        took = time.monotonic() - begin
+        must(took < 9, "some 7 s, and time for a slow machine", took)
+    shop.store = usual
+    must(not shop.rows("SELECT * FROM done WHERE key='hangs-away'"))
+    server = shop.server(*options)
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='hangs-away'"), 40, "it runs again")
     must(server.end() == 0)
 
 
@@ -391,8 +489,9 @@ def refuses_files(shop):
         must("sesame" not in done.stderr, done)
         must(done.returncode == 2 and done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, kinds,
              done)
-    for words, says in [(["--deliver", file + ".none"], "cannot be read"), (["--deliver", ""], "needs the name of a file"),
-                        (["--node", "shop-1"], "--deliver"), (["--lease", "5"], "--deliver"),
+    for words, says in [(["--deliver", file + ".none"], "cannot be read"),
+                        (["--deliver", ""], "needs the name of a file"), (["--node", "shop-1"], "--deliver"),
+                        (["--lease", "5"], "--deliver"),
                         (["--deliver", file, "--node", ""], "needs a name"),
                         (["--deliver", file, "--node", b"\xff"], "needs a name"),
                         (["--deliver", file, "--lease", "0.5"], "not in range")]:
@@ -456,9 +555,12 @@ def torture(shop, checks):
 # Beside each other; the cases of a list one after another.
 CASES = [
     [answers_in_each_way, a_foreign_key_is_refused, a_receiver_with_two_keys_takes_either],
-    [refuses_files, speaks_tls, works_as_the_example_of_its_page, keeps_its_name_and_its_drain],
+    [a_length_below_zero_holds_no_thread, refuses_files, speaks_tls, works_as_the_example_of_its_page,
+     keeps_its_name_and_its_drain],
     [a_kind_that_hangs_holds_up_no_other],
     [has_files_for_all_requests],
+    [ends_though_the_store_is_away],
+    [a_name_that_nobody_knows_is_given_up_in_time],
 ]
 
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -277,9 +278,21 @@ std::string signature_of(const std::vector<std::string>& keys, std::string_view 
   return all;
 }
 
+// What the requests share.
+struct traffic {
+  std::atomic<int> requests = 0;   // under way; the scheduler learns of their ends when the store answers
+  std::atomic<bool> ends = false;  // the node stops; the scheduler's own token says so when the store answers
+};
+
 // A request that is under way.
 struct exchange {
+  exchange(const std::stop_token& asked, traffic& others) : stop(asked), all(others) { ++all.requests; }
+  exchange(const exchange&) = delete;
+  exchange& operator=(const exchange&) = delete;
+  ~exchange() { --all.requests; }
+
   const std::stop_token& stop;
+  traffic& all;
   std::optional<steady_clock::time_point> last = {};  // it ends then, since the node stops
   std::string answer = {};
   bool is_cut = false;
@@ -293,7 +306,7 @@ struct exchange {
   // At least once a second.
   static int on_progress(void* of, curl_off_t /*a*/, curl_off_t /*b*/, curl_off_t /*c*/, curl_off_t /*d*/) {
     exchange& self = *static_cast<exchange*>(of);
-    if (!self.stop.stop_requested()) {
+    if (!self.all.ends && !self.stop.stop_requested()) {
       return 0;
     }
     const auto now = steady_clock::now();
@@ -364,8 +377,8 @@ durable::outcome outcome_of(CURL* curl, const job& what, const std::string& answ
   throw std::runtime_error(reason);
 }
 
-durable::outcome post(const receiver& to, const job& what) {
-  exchange with{.stop = what.stop_token()};
+durable::outcome post(const receiver& to, const job& what, traffic& all) {
+  exchange with(what.stop_token(), all);
   fields head;
   const std::string body = body_of(what);
   std::array<char, CURL_ERROR_SIZE> words{};
@@ -462,7 +475,7 @@ class delivery::node {
     allow_files(requests_of(receivers_));
     std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): of a connection that a receiver has closed
     for (const receiver& each : receivers_) {
-      checks_.on(each.kind, [&each](const job& what) { return post(each, what); },
+      checks_.on(each.kind, [this, &each](const job& what) { return post(each, what, requests_); },
                  {.max_running = each.max_running, .max_attempts = each.max_attempts});
     }
   }
@@ -474,9 +487,20 @@ class delivery::node {
     }
   }
 
+  bool stop() {
+    requests_.ends = true;
+    const auto stop_within = [&](std::chrono::milliseconds time) { return checks_.stop(steady_clock::now() + time); };
+    bool is_over = stop_within(patience + 1500ms).finished;
+    while (!is_over && requests_.requests > 0) {  // they end by themselves, later if the machine is slow
+      is_over = stop_within(500ms).finished;
+    }
+    return is_over || stop_within(1s).finished;
+  }
+
  private:
   // The scheduler's destructor waits for its handlers, which use the receivers, and for its calls of the store.
   std::vector<receiver> receivers_;
+  traffic requests_;
   place where_;
   durable::scheduler checks_;
   std::ostream& err_;
@@ -487,5 +511,7 @@ delivery::delivery(const options& chosen, std::ostream& err) : node_(std::make_u
 delivery::~delivery() = default;
 
 void delivery::start() { node_->start(); }
+
+bool delivery::stop() { return node_->stop(); }
 
 }  // namespace timing_wheel::desk

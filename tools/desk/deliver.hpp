@@ -22,6 +22,10 @@ class delivery {
   /// Begins. If the store does not answer, it begins when the store does.
   void start();
 
+  /// Claims nothing more, and waits for what is under way. \returns whether all is over: false if the store does not
+  /// answer, so that the destructor would wait for it.
+  [[nodiscard]] bool stop();
+
  private:
   class node;
   std::unique_ptr<node> node_;

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <future>
 #include <map>
 #include <memory>
 #include <ostream>
+#include <thread>
 #include <utility>  // Boost 1.74 needs it, and does not include it
 
 #include <boost/asio.hpp>
@@ -29,6 +32,7 @@ constexpr std::uint32_t longest_header = 16 * 1024;
 constexpr std::uint64_t longest_body = 2 * 1024 * 1024;
 constexpr std::size_t most_connections = 128;
 constexpr std::size_t most_watchers = 32;
+constexpr std::chrono::milliseconds longest_end = 6500ms;  // after SIGTERM, if the store does not answer
 
 constexpr const char* policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -420,6 +424,13 @@ void stop_when_asked(hub& of, net::steady_timer& timer) {
   });
 }
 
+// Calls of a store that is away may wait for many seconds, and nothing comes of them: as if the process were killed.
+[[noreturn]] void end_without_store(std::ostream& err) {
+  err << common::program_name("timing-wheel")
+      << ": the store does not answer: checks under way run again when their leases have ended" << std::endl;
+  std::_Exit(0);
+}
+
 }  // namespace
 
 std::vector<access_token> read_tokens(const std::string& file) {
@@ -493,8 +504,26 @@ exit_status serve(const desk& with) {
   all.accept(acceptor);
   all.look();
   all.context.run();
+  const auto asked = std::chrono::steady_clock::now();
   acceptor.close();  // webhooks under way may go on for a while, and nobody answers clients meanwhile
-  all.pool.join();
+#ifdef TIMING_WHEEL_DESK_WEBHOOKS
+  if (webhooks && !webhooks->stop()) {
+    end_without_store(with.err);
+  }
+#endif
+  std::packaged_task<void()> rest([&] {
+    all.pool.join();
+#ifdef TIMING_WHEEL_DESK_WEBHOOKS
+    webhooks.reset();
+#endif
+  });
+  std::future<void> over = rest.get_future();
+  std::thread waits(std::move(rest));
+  if (over.wait_until(std::max(asked + longest_end, std::chrono::steady_clock::now() + 1s)) !=
+      std::future_status::ready) {
+    end_without_store(with.err);
+  }
+  waits.join();
   return exit_status::done;
 }
 

@@ -1,10 +1,10 @@
-// Opens the console in Chromium, and does what an operator does: page_test.mjs MODULES PICTURES ADDRESS TOKEN. The test
-// DeskServeOnce.ThePageWorksInABrowser fills the store.
+// Opens the console in Chromium, and does what an operator does: page_test.mjs MODULES PICTURES ADDRESS TOKEN [cut]. The
+// test DeskServeOnce.ThePageWorksInABrowser fills the store, or ThePageSaysWhichCountsAreCut.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
-const [, , modules, pictures, home, token] = process.argv;
+const [, , modules, pictures, home, token, cut] = process.argv;
 const require = createRequire(`${modules}/`);
 const puppeteer = require('puppeteer-core');
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -51,8 +51,21 @@ async function confirm(tab, question, answer = 'yes') {
   await click(tab, `#ask button[value=${answer}]`);
 }
 
+let tab;
+if (cut) {
+  tab = await open();
+  await says(tab, 'kinds', 'close> 100.000');
+  await says(tab, 'dead', 'closeno> 10.000');
+  await tab.$eval('[aria-label="close: no"]', (box) => box.click());
+  await click(tab, '#retry');
+  await confirm(tab, '^Retry at least 10.000 dead checks \\(close\\)\\?$', 'no');
+  await close(tab);
+  await browser.close();
+  process.exit();
+}
+
 // A token that is wrong, and then the right one.
-let tab = await open({ known: false });
+tab = await open({ known: false });
 for (const typed of ['0123456789abcdefg', token]) {
   await says(tab, 'live', typed === token ? 'this token is not known' : 'a token is needed');
   await type(tab, '#token', typed);
