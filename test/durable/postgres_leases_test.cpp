@@ -1,6 +1,7 @@
 // What a lease survives: locks of users, transactions that last, and a server that is away.
 
 #include <csignal>
+#include <list>
 
 #include "durable/support/long_jobs.hpp"
 #include "durable/support/postgres_case.hpp"
@@ -21,36 +22,30 @@ class PostgresLeases : public PostgresCase {  // NOLINT(readability-identifier-n
   postgres_options options_ = options;
 };
 
-// ---- locks of a user's open transaction, on the row of a job that runs
+// ---- locks of users' open transactions, on rows of jobs that run
 
-struct lock_of_a_user {
-  const char* name;
-  void (*take)(postgres_session& user, const std::string& schema);
-};
-const lock_of_a_user locks_of_a_user[] = {
-    {"AnUpdate",
-     [](postgres_session& user, const std::string& schema) {
-       user.execute("SELECT 1 FROM " + schema + ".check WHERE key='0' FOR UPDATE");
-     }},
-    {"AForeignKey",
-     [](postgres_session& user, const std::string& schema) {
-       user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema + ".check WHERE key='0'");
-     }},
-    {"ALostCancel",
-     [](postgres_session& user, const std::string& schema) {
-       EXPECT_EQ(durable::cancel(user.get(), "long", "0", {.schema = schema}), cancel_result::running);
-     }},
-    {"AnInsertOfAKey",
-     [](postgres_session& user, const std::string& schema) {
-       EXPECT_TRUE(schedule(user.get(), asked("new", 1h), {.schema = schema}).inserted);
-     }},
+using lock_of_a_user = void (*)(const postgres_session& user, const std::string& schema, const std::string& key);
+const lock_of_a_user locks_of_users[] = {
+    [](const postgres_session& user, const std::string& schema, const std::string& key) {
+      user.execute("SELECT 1 FROM " + schema + ".check WHERE kind='long' AND key='" + key + "' FOR UPDATE");
+    },
+    [](const postgres_session& user, const std::string& schema, const std::string& key) {  // a foreign key
+      user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema + ".check WHERE kind='long' AND key='" +
+                   key + "'");
+    },
+    [](const postgres_session& user, const std::string& schema, const std::string& key) {
+      EXPECT_EQ(durable::cancel(user.get(), "long", key, {.schema = schema}), cancel_result::running);
+    },
+    [](const postgres_session& user, const std::string& schema,
+       const std::string& key) {  // of a row that nobody else sees
+      EXPECT_TRUE(schedule(user.get(), asked("new " + key, 1h), {.schema = schema}).inserted);
+    },
 };
 
-class PostgresLockedRow : public testing::WithParamInterface<lock_of_a_user>,  // NOLINT(readability-identifier-naming)
-                          public PostgresLeases {};
+class PostgresLockedRow : public PostgresLeases {};  // NOLINT(readability-identifier-naming): a suite
 
-// It holds up nothing but its own row: no end, no claim, and no lease of another job.
-TEST_P(PostgresLockedRow, HoldsUpNothingElse) {
+// Each holds up nothing but its own row: no end, no claim, and no lease of another job.
+TEST_F(PostgresLockedRow, HoldsUpNothingElse) {
   long_jobs jobs(store_on(server()), lease);
   std::atomic<int> quick = 0;
   const auto add_quick = [&](scheduler& checks) { checks.on("quick", [&](const job&) { ++quick; }); };
@@ -59,22 +54,25 @@ TEST_P(PostgresLockedRow, HoldsUpNothingElse) {
   ASSERT_TRUE(jobs.begin(10));
   user.execute("CREATE TABLE " + table("orders") + "(check_id bigint REFERENCES " + table("check") +
                "(id) ON DELETE CASCADE)");
-  user.execute("BEGIN");
-  GetParam().take(user, schema);
+  std::list<postgres_session> users;
+  for (const lock_of_a_user lock : locks_of_users) {
+    postgres_session& each = users.emplace_back(server().conninfo());
+    each.execute("BEGIN");
+    lock(each, schema, std::to_string(users.size() - 1));
+  }
   for (int number = 0; number < 20; ++number) {
     put(store, request{.kind = "quick", .key = std::to_string(number), .payload = {}, .due = {}});
     std::this_thread::sleep_for(lease / 5);  // four leases in all
   }
   EXPECT_TRUE(wait_until([&] { return quick == 20; }));
   EXPECT_TRUE(wait_until([&] { return rows_of(store, "quick").empty(); })) << "their ends are written";
-  user.execute("ROLLBACK");
+  for (const postgres_session& each : users) {
+    each.execute("ROLLBACK");
+  }
   auto runs = jobs.finish();
-  runs.erase("0");  // the row that was locked
-  expect_one_run_each(runs, 9);
+  EXPECT_EQ(runs.erase("0") + runs.erase("1") + runs.erase("2"), 3U);  // the rows that were locked
+  expect_one_run_each(runs, 7);
 }
-
-INSTANTIATE_TEST_SUITE_P(Of, PostgresLockedRow, testing::ValuesIn(locks_of_a_user),
-                         [](const auto& param) { return param.param.name; });
 
 // The server locks the row of a statement that has waited before it looks whether the row is still what was asked for.
 TEST_F(PostgresLeases, ACallThatLosesItsRaceLetsTheRowGo) {

@@ -23,8 +23,9 @@ from pathlib import Path
 
 SKIP = 77
 WAY = re.compile(r"^ \* (large )?(right|wrong):(?: ([A-Z0-9_= ]+?))?(?:: (.+))?$", re.MULTILINE)
-# Logarithm of the slots in Spin's table of states. Its own, 24, are memory that has to be cleared.
-SLOTS = {"right": 22, "wrong": 16}
+# Logarithm of the slots in Spin's table of states. Its own, 24, are memory that has to be cleared; with 16, those wrong
+# ways that take a million states to find search long chains, for twice the time.
+SLOTS = {"right": 22, "wrong": 20}
 
 
 class Small:
