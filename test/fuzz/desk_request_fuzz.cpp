@@ -101,7 +101,9 @@ void run(std::string_view lines) {
       }
     }
   }
-  expect(json::accept(api.look().body), "the page is told something");
+  for (const bool whole : {true, false}) {
+    expect(json::accept(api.look(whole).body), "the page is told something");
+  }
 }
 
 }  // namespace
