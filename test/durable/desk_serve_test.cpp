@@ -369,12 +369,15 @@ TEST_P(DeskServe, EachEventHasAllFigures) {
   const client watcher(desk.port);
   watcher.send("GET /v1/events HTTP/1.1\r\n" + desk.host() + "\r\n");
   static_cast<void>(watcher.read("\n\n"));
+  const auto next = [&] {
+    const std::string event = watcher.read("\n\n");
+    return json::parse(event.substr(event.rfind("data: ") + 6));
+  };
   for (std::size_t late = 1; late <= 3; ++late) {
     json close = json::object();
     json all;
     for (int events = 0; events < 3 && close.value("due", 0U) != late; ++events) {
-      const std::string event = watcher.read("\n\n");
-      all = json::parse(event.substr(event.rfind("data: ") + 6));
+      all = next();
       close = all["kinds"].at(0);
     }
     EXPECT_EQ(close["due"], late);
@@ -386,6 +389,23 @@ TEST_P(DeskServe, EachEventHasAllFigures) {
     EXPECT_EQ(all["dead"].size(), 1U) << all["dead"];
     EXPECT_EQ(all["due"]["windows"].size(), 4U);
     put(store, "late-" + std::to_string(late), store.now() - 90s);
+  }
+  // More is due than is counted.
+  put_many(6000, "early", store.now() - 100s);
+  put_many(200, "zlate", store.now() - 10s);
+  store.transact([&](store_transaction& open) {
+    cancel_op op{.kind = "other", .key = "a"};
+    open.cancel({&op, 1});
+  });
+  static_cast<void>(next());
+  for (int events = 0; events < 4; ++events) {
+    for (const json& of : next()["kinds"]) {
+      EXPECT_NE(of["kind"], "other") << of;
+      EXPECT_GE(of["pending"], of["waiting"]) << of;
+      EXPECT_EQ(of["waiting"] > 0, of["why"] != "") << of;
+      EXPECT_EQ(of["waiting"] > 0, of["oldest_due_s"] > 0) << of;
+      EXPECT_TRUE(of["kind"] != "early" || of["due"] >= 5000) << of;
+    }
   }
 }
 

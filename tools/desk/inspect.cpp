@@ -271,8 +271,9 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
                        : drained.empty() ? "start a node with a handler for it"
                                          : "start a node with a handler for it, or end the drain of one"});
     } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
-      found.push_back({true, "a check of " + kind + " has waited for a minute or longer",
-                       command_line(with.chosen, "list", {"--state", "waiting", "--kind", of.kind}) + ", then why"});
+      found.push_back(
+          {true, "a check of " + kind + " has waited for a minute or longer",
+           command_line(with.chosen, "list", {"--state", "waiting", "--kind", of.kind, "--earliest"}) + ", then why"});
     }
     if (of.dead > 0) {
       found.push_back({true, common::grouped(of.dead) + " checks of " + kind + " are dead",

@@ -55,7 +55,7 @@ struct hub {
   void changed() {
     changed_since_look = true;
     if (!looking && !watchers.empty()) {
-      look_at(whole_rested);
+      look_at(std::min(pause.expiry(), whole_rested));
     }
   }
   void look();

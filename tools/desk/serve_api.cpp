@@ -620,33 +620,102 @@ http_answer answer_or_problem(const desk& with, const Work& work) {
   }
 }
 
-// So many rows for each figure take a few milliseconds.
-constexpr std::size_t counted_quickly = 5000;
+// How many rows a quick look counts for each figure, which takes a few milliseconds. Of SQLite it reads so many of each
+// kind.
+std::size_t counted_quickly(const place& where, std::size_t kinds) {
+  constexpr std::size_t most = 5000;
+  constexpr std::size_t least = 200;
+  return where.type == "sqlite" ? std::max(least, most / std::max<std::size_t>(kinds, 1)) : most;
+}
 
-// What a quick look has not counted to its end stands as the last whole look has it.
-void fill_in(json& kinds, const json& whole) {
-  std::size_t due = 0;
-  for (const json& of : kinds) {
-    due += of["due"].get<std::size_t>();
-  }
-  const auto find = [](auto& in, const json& of) {
-    return std::find_if(in.begin(), in.end(), [&](const json& each) { return each["kind"] == of["kind"]; });
-  };
-  for (json& of : kinds) {
-    if (const auto before = find(whole, of); before != whole.end() && of["at_least"] == true) {
-      std::vector<const char*> names = {"pending", "retrying", "dead", "at_least"};
-      if (due >= counted_quickly) {
-        names.insert(names.end(), {"due", "waiting", "running", "suspect", "oldest_due_s", "wait_p50_s", "wait_p99_s"});
-      }
-      for (const char* const name : names) {
-        of[name] = (*before)[name];
+std::size_t number(const json& of, const char* name) { return of[name].get<std::size_t>(); }
+
+std::size_t sum(const json& kinds, const char* name) {
+  return std::accumulate(kinds.begin(), kinds.end(), std::size_t{0},
+                         [&](std::size_t before, const json& of) { return before + number(of, name); });
+}
+
+auto find_kind(const json& in, const json& of) {
+  return std::find_if(in.begin(), in.end(), [&](const json& each) { return each["kind"] == of["kind"]; });
+}
+
+// What a quick look has cut at `most` rows is as the last whole look has it, or higher. What it has counted to its end
+// is right.
+class figures_of_two_looks {
+ public:
+  figures_of_two_looks(json& kinds, const json& whole, std::size_t most, bool by_kind)
+      : kinds_(kinds),
+        whole_(whole),
+        most_(most),
+        by_kind_(by_kind),
+        due_(sum(kinds, "due")),
+        dead_(sum(kinds, "dead")) {}
+
+  void join() {
+    for (json& of : kinds_) {
+      const auto before = find_kind(whole_, of);
+      join(of, before == whole_.end() ? json() : *before);
+    }
+    // A kind that has dead checks alone, and none among those that died last.
+    for (const json& before : whole_) {
+      if (dead_ >= most_ && before["dead"] != 0 && find_kind(kinds_, before) == kinds_.end()) {
+        json of = before;
+        for (const char* const name : {"pending", "due", "waiting", "running", "suspect", "retrying", "oldest_due_s",
+                                       "wait_p50_s", "wait_p99_s", "dead_last_minute"}) {
+          of[name] = 0;
+        }
+        of["why"] = of["paused"] == true ? "paused" : "";
+        kinds_.push_back(std::move(of));
       }
     }
+    std::sort(kinds_.begin(), kinds_.end(),
+              [](const json& one, const json& other) { return one["kind"] < other["kind"]; });
   }
-  std::copy_if(whole.begin(), whole.end(), std::back_inserter(kinds),
-               [&](const json& before) { return before["dead"] != 0 && find(kinds, before) == kinds.end(); });
-  std::sort(kinds.begin(), kinds.end(), [](const json& one, const json& other) { return one["kind"] < other["kind"]; });
-}
+
+ private:
+  void join(json& of, const json& before) const {
+    const auto take_higher = [&](const char* name) {
+      if (!before.is_null()) {
+        of[name] = std::max(of[name], before[name]);
+      }
+    };
+    const bool may_be_more = of["at_least"] == true;
+    const bool are_all_seen = number(of, "pending") + number(of, "running") + number(of, "suspect") < most_;
+    const bool is_due_cut = (by_kind_ ? number(of, "due") : due_) >= most_;
+    const bool is_dead_cut = dead_ >= most_;
+    of["at_least"] =
+        may_be_more && (!are_all_seen || is_due_cut || is_dead_cut) && (before.is_null() || before["at_least"] == true);
+    if (may_be_more) {
+      take_higher("retrying");
+    }
+    if (!are_all_seen) {
+      take_higher("pending");
+    }
+    if (is_dead_cut) {
+      take_higher("dead");
+      take_higher("dead_last_minute");
+    }
+    if (is_due_cut) {
+      const bool has_none = of["waiting"] == 0;  // else the oldest is among those that were counted
+      for (const char* const name : {"due", "waiting", "running", "suspect", "wait_p50_s", "wait_p99_s"}) {
+        take_higher(name);
+      }
+      if (has_none && !before.is_null()) {
+        of["oldest_due_s"] = before["oldest_due_s"];
+        of["why"] = before["why"];
+      }
+    }
+    const std::size_t waiting = number(of, "waiting");
+    of["pending"] = std::max(number(of, "pending"), waiting - std::min(waiting, number(of, "suspect")));
+  }
+
+  json& kinds_;
+  const json& whole_;
+  const std::size_t most_;
+  const bool by_kind_;
+  const std::size_t due_;
+  const std::size_t dead_;
+};
 
 }  // namespace
 
@@ -821,15 +890,16 @@ http_answer http_api::look(bool whole) const noexcept {
       const std::string none;
       const call of{.with = with_, .words = {}, .query = {}, .body = none, .by = {}};
       options chosen = of.typed("status");
-      chosen.counted = whole ? chosen.counted : counted_quickly;
-      json all = json::parse(run(of, status, chosen).text);
       const std::scoped_lock lock(look_mutex_);
+      const json before = whole_.value("kinds", json::array());
+      chosen.counted = whole ? chosen.counted : counted_quickly(with_.where, before.size());
+      json all = json::parse(run(of, status, chosen).text);
       if (whole) {
         all["due"] = due_soon(with_.store);
         all["dead"] = dead_groups(with_, of.typed("list"));
         whole_ = all;
       } else {
-        fill_in(all["kinds"], whole_.value("kinds", json::array()));
+        figures_of_two_looks(all["kinds"], before, chosen.counted, with_.where.type == "sqlite").join();
         all["due"] = whole_.value("due", json());
         all["dead"] = whole_.value("dead", json());
       }

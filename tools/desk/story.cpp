@@ -177,7 +177,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
   } else if (running > 0) {
     told.say(counted(running, "check") + " of its kind " + (running == 1 ? "runs" : "run") +
                  " now: all threads may be busy, or max_running reached.",
-             command_line(with.chosen, "list", {"--kind", check.kind, "--state", "running"}) +
+             command_line(with.chosen, "list", {"--kind", check.kind, "--state", "running", "--earliest"}) +
                  " lists what runs, and show names the node of a run of five seconds or more; set a time_limit.");
     explained = true;
   }

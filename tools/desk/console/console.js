@@ -120,6 +120,9 @@ function overTime(waits) {
   return graph;
 }
 
+/** Whether the server has more checks of the kind than it counts. */
+const isCut = (of) => of.at_least && of.pending + of.running + of.suspect >= 100000;
+
 function showKinds(kinds) {
   fill(at('kinds'), kinds, ({ kind }) => kind, (of) => {
     const change = cell('');
@@ -130,7 +133,7 @@ function showKinds(kinds) {
         await ask('POST', `/v1/kinds/${inPath(of, 'kind')}/${name.toLowerCase()}`);
         tell(`${of.kind} ${of.paused ? 'goes on' : 'is paused'}`);
       }) }));
-    return [cell(of.kind), cell(`${of.at_least ? '> ' : ''}${grouped(of.pending)}`, 'number'),
+    return [cell(of.kind), cell(`${isCut(of) ? '> ' : ''}${grouped(of.pending)}`, 'number'),
       ...[of.due, of.waiting, of.running, of.retrying, of.suspect, of.dead].map(count),
       ...[of.wait_p50_s, of.wait_p99_s, of.oldest_due_s].map((waits) => cell(ago(waits), 'number')),
       overTime(of.waits_s), cell(of.why), change];
