@@ -39,15 +39,18 @@ function(timing_wheel_postgres_test name label)
   set(tests ${tests} PARENT_SCOPE)
 endfunction()
 
-foreach(name IN ITEMS
-    postgres_store postgres_page postgres_schema postgres_users_transaction postgres_error postgres_shares
-    postgres_statements postgres_pooler)
-  timing_wheel_postgres_test(${name} unit)
-  if(name STREQUAL "postgres_page")
-    target_compile_definitions(${executable} PRIVATE
-      TIMING_WHEEL_POSTGRES_PAGE="${PROJECT_SOURCE_DIR}/docs/postgres.md")
-  endif()
-endforeach()
+function(timing_wheel_postgres_tests label)
+  foreach(name IN LISTS ARGN)
+    timing_wheel_postgres_test(${name} ${label})
+    if(name STREQUAL "postgres_page")
+      target_compile_definitions(${executable} PRIVATE
+        TIMING_WHEEL_POSTGRES_PAGE="${PROJECT_SOURCE_DIR}/docs/postgres.md")
+    endif()
+  endforeach()
+endfunction()
+timing_wheel_postgres_tests(unit
+  postgres_store postgres_schema postgres_users_transaction postgres_error postgres_shares postgres_pooler)
+timing_wheel_one_thread_tests(timing_wheel_postgres_tests unit postgres_page postgres_statements)
 
 timing_wheel_durable_tests(unit postgres_clock)
 timing_wheel_postgres_test(postgres_leases "stress;kills")

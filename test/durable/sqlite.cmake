@@ -3,9 +3,9 @@ timing_wheel_one_thread_tests(timing_wheel_durable_tests unit
   sqlite_clock
   sqlite_in_memory
   sqlite_error
-  sqlite_scheduler)
+  sqlite_scheduler
+  sqlite_schema)
 timing_wheel_durable_tests(unit
-  sqlite_schema
   sqlite_store
   sqlite_users_transaction)
 
