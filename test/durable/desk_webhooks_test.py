@@ -10,6 +10,7 @@ list of them with a store and a receiver of its own.
 """
 
 import base64
+import calendar
 import collections
 import concurrent.futures
 import contextlib
@@ -43,24 +44,31 @@ PLANS = {
     "closes": ["close", 200], "rubbish": ["rubbish", 200], "slow": ["slow"], "endless": ["endless"],
     "forgets": ["effect", 200], "hasty": [503, 429, 503, 200], "odd/.%\x01\N{SNOWMAN}": [200],
 }
+# The receiver has its effect, and answers so many seconds later: before the next run begins, and after that.
+LATE = {"late": 1.5, "later": 4}
+FAILURES = 16  # their back-offs are more than an hour together, though each may be a fifth shorter
+# The plans of the two cases that have a store of their own.
+LONG_PLANS = {**{way: [way, 200] for way in LATE}, "hour": [500] * FAILURES + [200]}
 
 
 class Faulty(receiver.Receiver):
     """It notes each request, and then does what the plan of the check says."""
 
     def do_POST(self):
+        begin = time.time()
         body = self.rfile.read(int(self.headers["content-length"]))
         check = json.loads(body)
         key = urllib.parse.unquote(self.headers["timing-wheel-key"])
         with sqlite3.connect(self.server.database, timeout=20) as shop:
-            shop.execute("INSERT INTO seen VALUES (?, ?, ?, ?)",
-                         (key, self.path, json.dumps(dict(self.headers)), body.decode()))
+            shop.execute("INSERT INTO seen VALUES (?, ?, ?, ?, ?)",
+                         (key, self.path, json.dumps(dict(self.headers)), body.decode(), begin))
         word = key.split("-")[0]
         if word == "any":
             ways = random.choices([200, 500, 503, "hang", "effect", "die", "close"], [55, 10, 10, 7, 10, 1, 7])
             way = ways[0] if check["attempt"] < 4 else 200  # so that no wait is long
         else:
-            way = PLANS[word][min(check["attempt"], len(PLANS[word])) - 1]
+            plan = PLANS.get(word) or LONG_PLANS[word]
+            way = plan[min(check["attempt"], len(plan)) - 1]
         self.act(way, body)
 
     def act(self, way, body):
@@ -86,6 +94,13 @@ class Faulty(receiver.Receiver):
         elif way == "slow":
             time.sleep(0.3)
             self.answer(self.status_of(body))
+        elif way in LATE:
+            status = self.status_of(body)
+            time.sleep(LATE[way])
+            with contextlib.suppress(OSError):  # the client has gone
+                self.answer(status)
+            with sqlite3.connect(self.server.database, timeout=20) as shop:
+                shop.execute("INSERT INTO late VALUES (?, ?)", (way, status))
         elif way // 100 == 2:
             status = self.status_of(body)
             self.answer(way if status == 200 else status)
@@ -102,7 +117,8 @@ def receive(key_file, database, port, certificate=""):
     server = receiver.open_server(key_file, database, int(port), Faulty)
     server.handle_error = lambda *_: None  # a client that has gone
     with sqlite3.connect(database) as shop:
-        shop.execute("CREATE TABLE IF NOT EXISTS seen(key, path, head, body)")
+        shop.execute("CREATE TABLE IF NOT EXISTS seen(key, path, head, body, begin)")
+        shop.execute("CREATE TABLE IF NOT EXISTS late(key, status)")
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
@@ -220,7 +236,7 @@ def answers_in_each_way(shop):
     must(server.end() == 0)
 
     runs = collections.defaultdict(list)
-    for key, path, head, body in shop.rows("SELECT * FROM seen ORDER BY rowid"):
+    for key, path, head, body in shop.rows("SELECT key, path, head, body FROM seen ORDER BY rowid"):
         must(path == "/hook?shop=1", path)
         runs[key].append(({name.lower(): value for name, value in json.loads(head).items()}, json.loads(body)))
     must(runs.keys() == PLANS.keys(), runs.keys())
@@ -274,6 +290,68 @@ def a_receiver_with_two_keys_takes_either(shop):
     wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE key='done-change'")) == 2, 10, "both are taken")
     must(server.end() == 0)
     changing.shutdown()
+
+
+def requests(shop, key):
+    """The requests of a check: when the receiver has got each, and its body."""
+    rows = shop.rows("SELECT begin, body FROM seen WHERE key=? ORDER BY rowid", key)
+    return [(begin, json.loads(body)) for begin, body in rows]
+
+
+def a_late_answer_brings_no_second_effect(shop):
+    """The receiver has had its effect in time, and answers 200 when nobody waits for it any more."""
+    server = shop.server({"verify": shop.kind(time_limit="1s")})
+    put(server.port, "verify", LATE)
+    wait_until(lambda: len(shop.rows("SELECT * FROM late")) == len(LATE) and not shop.lines(), 30, "all are over")
+    must(server.end() == 0)
+    must(not shop.lines("--state", "dead"))
+    must(sorted(shop.rows("SELECT * FROM late")) == [(key, 200) for key in LATE], shop.rows("SELECT * FROM late"))
+    for key in LATE:
+        bodies = [body for _, body in requests(shop, key)]
+        must([body["attempt"] for body in bodies][:2] == [1, 2], "it runs again", bodies)
+        done = shop.rows("SELECT kind, id, fence FROM done WHERE key=?", key)
+        must(done == [("verify", bodies[0]["id"], bodies[0]["fence"])], "the effect of the first run", done, bodies)
+    must(shop.rows("SELECT free FROM stock") == [(len(LATE),)])
+
+
+def unix_time(text):
+    """The seconds since 1970 of a time in JSON."""
+    whole, _, fraction = text.removesuffix("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{fraction or 0}")
+
+
+def an_hour_of_failures_leads_to_one_effect(shop):
+    """The first two back-offs pass, since they are too short to be looked at for certain; `run-now` ends the others."""
+    server = shop.server({"verify": shop.kind(time_limit="20s")})
+    put(server.port, "verify", ["hour"])
+    hour = 0
+    for attempt in range(1, FAILURES + 1):
+        wait_until(lambda: len(requests(shop, "hour")) >= attempt, 20, f"run {attempt} begins")
+        begin = requests(shop, "hour")[attempt - 1][0]
+        if attempt <= 2:
+            wait_until(lambda: len(requests(shop, "hour")) > attempt, 20, "it runs again by itself")
+            known, body = requests(shop, "hour")[attempt]
+            due = unix_time(body["due"])
+            must(due <= known + 0.1, "not before the back-off", attempt, due, known)
+        else:
+            wait_until(lambda: shop.lines("--state", "retrying"), 20, f"run {attempt} has failed")
+            known, line = time.time(), json.loads(shop.told("show", "verify", "hour", "--json"))[0]
+            due = unix_time(line["due"])
+            must(line["state"] == "retrying" and line["attempt"] == attempt, attempt, line)
+            shop.told("run-now", "verify", "hour")
+        # The run has failed between `begin` and `known`. A fifth of the back-off may be left out; 0.1 s is for clocks.
+        longest = min(2 ** (attempt - 1), 600)
+        must(begin + 0.8 * longest - 0.1 <= due <= known + longest + 0.1, "the back-off", attempt, begin, due, known)
+        hour += due - begin
+    must(hour > 3600, hour)
+    wait_until(lambda: not shop.lines(), 20, "it is done")
+    must(server.end() == 0)
+    must(not shop.lines("--state", "dead"))
+    bodies = [body for _, body in requests(shop, "hour")]
+    must([body["attempt"] for body in bodies] == list(range(1, FAILURES + 2)), bodies)
+    done = shop.rows("SELECT kind, key, id, fence FROM done")
+    must(done == [("verify", "hour", bodies[0]["id"], bodies[-1]["fence"])], done, bodies)
+    must(shop.rows("SELECT free FROM stock") == [(1,)])
 
 
 def a_length_below_zero_holds_no_thread(shop):
@@ -560,6 +638,8 @@ CASES = [
     [a_kind_that_hangs_holds_up_no_other],
     [has_files_for_all_requests],
     [ends_though_the_store_is_away],
+    [a_late_answer_brings_no_second_effect],
+    [an_hour_of_failures_leads_to_one_effect],
     [a_name_that_nobody_knows_is_given_up_in_time],
 ]
 
