@@ -150,6 +150,10 @@ INSTANTIATE_TEST_SUITE_P(On, DeskServe, testing::ValuesIn(desk_ways), name_of_wa
 // For what knows no store; on a server if there is one, since that has nodes.
 using DeskServeOnce = DeskServe;  // NOLINT(readability-identifier-naming): a suite
 INSTANTIATE_TEST_SUITE_P(On, DeskServeOnce, testing::Values(*std::rbegin(desk_ways)), name_of_way);
+#ifdef TIMING_WHEEL_TEST_SQLITE
+using DeskServeOnFile = DeskServe;  // NOLINT(readability-identifier-naming): a suite
+INSTANTIATE_TEST_SUITE_P(On, DeskServeOnFile, testing::Values(desk_ways[0]), name_of_way);
+#endif
 
 TEST_P(DeskServe, SchedulesOnceForEachKey) {
   const serving desk(*this, with_tokens);
@@ -665,6 +669,67 @@ TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
     EXPECT_EQ(desk.ask("DELETE /v1/kinds/close/checks/a").read()["result"], "cancelled");
     EXPECT_EQ(store.count({}, 10), 0U);
   }
+}
+#endif
+
+// A reader of a file waits for no lock.
+TEST_P(DeskServe, AStoreThatIsLockedIsAProblemUntilTheLockIsGone) {
+  put(store, "a", 1h);
+  ::setenv("PGOPTIONS", "-c lock_timeout=500", 1);  // for reads, which wait for ten seconds otherwise
+  const serving desk(*this, with_tokens);
+  ::unsetenv("PGOPTIONS");
+  const std::string put_it = "PUT /v1/kinds/close/checks/b";
+  const std::string get_it = "GET /v1/kinds/close/checks/a";
+  const auto expect_problem = [&](const http_reply& reply) {
+    EXPECT_EQ(reply.status, 503) << reply.body;
+    EXPECT_THAT(reply.head, HasSubstr("application/problem+json"));
+    EXPECT_EQ(reply.read()["status"], 503);
+    EXPECT_THAT(reply.body, HasSubstr(on_server() ? "A table is locked: process " : "database is locked"));
+  };
+  store.transact([&](store_transaction& open) {
+    ASSERT_THAT(open.list({.limit = 1}), SizeIs(1));
+#ifdef TIMING_WHEEL_TEST_POSTGRES
+    if (on_server()) {
+      ask(open, "LOCK TABLE " + made.options.at(1) + ".check");
+      expect_problem(desk.ask(get_it));
+    }
+#endif
+    if (!on_server()) {
+      EXPECT_EQ(desk.ask(get_it).status, 200);
+    }
+    expect_problem(desk.ask(put_it, "{}"));
+  });
+  EXPECT_EQ(desk.ask(get_it).status, 200);
+  EXPECT_EQ(desk.ask(put_it, "{}").status, 201) << "the first one has changed nothing";
+  EXPECT_EQ(store.count({}, 10), 2U);
+  EXPECT_EQ(audited(), 1U);
+}
+
+#ifdef TIMING_WHEEL_TEST_SQLITE
+// First without the files beside it, and then with them.
+TEST_P(DeskServeOnFile, AFileThatIsMovedAwayIsAProblemUntilItIsBack) {
+  put(store, "a", 1h);
+  const serving desk(*this, with_tokens);
+  const std::string put_it = "PUT /v1/kinds/close/checks/b";
+  const std::string get_it = "GET /v1/kinds/close/checks/a";
+  for (const words& ends : {words{""}, {"", "-wal", "-shm"}}) {
+    EXPECT_EQ(desk.ask(get_it).status, 200);
+    for (const std::string& end : ends) {
+      std::filesystem::rename(folder.file() + end, folder.file("away") + end);
+    }
+    for (const http_reply& reply : {desk.ask(put_it, "{}"), desk.ask(get_it)}) {
+      EXPECT_EQ(reply.status, 503) << reply.body;
+      EXPECT_THAT(reply.head, HasSubstr("application/problem+json"));
+      EXPECT_THAT(reply.body, HasSubstr("was deleted, renamed or replaced while it was open"));
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder.file())) << "it makes no file";
+    for (const std::string& end : ends) {
+      std::filesystem::rename(folder.file("away") + end, folder.file() + end);
+    }
+  }
+  EXPECT_EQ(desk.ask(get_it).status, 200);
+  EXPECT_EQ(desk.ask(put_it, "{}").status, 201) << "the earlier ones have changed nothing";
+  EXPECT_EQ(store.count({}, 10), 2U);
 }
 #endif
 

@@ -678,6 +678,80 @@ TEST_P(DeskOnServer, CheckSeesThatCommitsOfARoleDoNotWait) {
   EXPECT_THAT(says("off"), HasSubstr("WRONG  synchronous_commit is off for this role"));
 }
 
+// What a transaction that fails has written is dead rows at once.
+TEST_P(DeskOnServer, CheckFindsATableThatNobodyVacuums) {
+  const std::string& schema = made.options.at(1);
+  const std::string reset = "ALTER TABLE " + schema + ".check RESET (autovacuum_enabled)";
+  const std::string vacuum = "VACUUM " + schema + ".check";
+  EXPECT_THAT(run({"check"}).out, HasSubstr("ok     autovacuum is on\n"));
+  on_database("ALTER TABLE \"check\" SET (autovacuum_enabled=off)");
+  on_database(
+      "BEGIN; INSERT INTO \"check\"(due,kind,key,payload) SELECT n,'close',convert_to(n::text,'UTF8'),'' FROM "
+      "generate_series(1,100001) n; ROLLBACK");
+  const std::string counted = "SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname='check' AND schemaname=";
+  const auto dead = [&] { return server().ask(counted + "'" + schema + "'"); };
+  EXPECT_TRUE(wait_until([&] { return dead() == "100001"; })) << "a session tells its figures when it ends";
+  const ended done = run({"check"});
+  EXPECT_EQ(done.status, 4) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("WRONG  autovacuum is off: the table grows without end\n       -> " + reset + "\n"));
+  EXPECT_THAT(done.out, HasSubstr("WRONG  100001 dead row versions beside 0 live ones, "));
+  EXPECT_THAT(done.out, HasSubstr("bytes with indexes\n       -> " + vacuum + "; see "));
+  on_database(reset);
+  on_database(vacuum);
+  EXPECT_TRUE(wait_until([&] { return dead() == "0"; }));
+  EXPECT_THAT(run({"check"}).out, AllOf(HasSubstr("ok     autovacuum is on\n"),
+                                        HasSubstr("ok     0 dead row versions beside 0 live ones")));
+}
+
+// The program finds a function that has the name of the server's clock first.
+TEST_P(DeskOnServer, CheckFindsATransactionThatIsOpenForLong) {
+  const std::string& schema = made.options.at(1);
+  const auto after = [&](const std::string& minutes) {
+    on_database("CREATE OR REPLACE FUNCTION " + schema + ".now() RETURNS timestamptz STABLE LANGUAGE sql AS " +
+                "'SELECT pg_catalog.now()+interval ''" + minutes + "min'''");
+    return run_alone({"check", made.named + " options='-c search_path=" + schema + ",pg_catalog'", "--schema", schema});
+  };
+  const postgres_session culprit(server().conninfo());
+  culprit.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 'a report'");
+  const std::string process = std::to_string(culprit.backend());
+  EXPECT_THAT(after("9").out, Not(HasSubstr("has had a transaction open")));
+  const ended done = after("11");
+  EXPECT_EQ(done.status, 4) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("WRONG  process " + process + " of postgres has had a transaction open for 66"));
+  EXPECT_THAT(done.out,
+              HasSubstr("SELECT 'a report'\n       -> end it: SELECT pg_terminate_backend(" + process + ")\n"));
+}
+
+TEST_P(DeskOnServer, CheckFindsThatFewConnectionsAreLeft) {
+  EXPECT_THAT(run({"check"}).out, testing::ContainsRegex("ok     [0-9]+ of 100 connections are used"));
+  std::vector<std::unique_ptr<postgres_session>> others;
+  while (others.size() < 81) {
+    others.push_back(std::make_unique<postgres_session>(server().conninfo()));
+  }
+  const ended done = run({"check"});
+  EXPECT_EQ(done.status, 4) << done.err;
+  EXPECT_THAT(done.out, testing::ContainsRegex("WRONG  [89][0-9] of 100 connections are used\n +-> raise max_conn"));
+}
+
+TEST_P(DeskOnServer, AServerThatIsNotThereHasOneClearAnswer) {
+  const std::string closed = "host=127.0.0.1 port=1";
+  std::vector<std::thread> hands;
+  for (const words& each : {words{"status", closed}, {"serve", closed, "--listen", "127.0.0.1:0"}}) {
+    hands.emplace_back([each] {
+      const timing_wheel::test::scratch_folder own;
+      const ended done = run_alone_in(own, each, "timeout 20 " TIMING_WHEEL_DESK);
+      EXPECT_EQ(done.status, 3);
+      EXPECT_EQ(done.out, "");
+      EXPECT_THAT(done.err, testing::StartsWith("timing-wheel: connecting: connection to server at \"127.0.0.1\", port "
+                                                "1 failed: Connection refused"));
+      EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    });
+  }
+  for (std::thread& each : hands) {
+    each.join();
+  }
+}
+
 TEST_P(DeskOnServer, AStandbyTellsWhatItKnows) {
   private_postgres primary;
   postgres_store on_primary(primary.conninfo());
@@ -1108,6 +1182,23 @@ TEST_P(Desk, CheckFindsWhatIsWrong) {
     EXPECT_THAT(run_alone_in(folder, {"check", made.named}, limited).out,
                 HasSubstr("WRONG  the file takes no write: "));
   }
+}
+
+TEST_P(Desk, CheckFindsClocksApart) {
+  EXPECT_THAT(run({"check"}).out, HasSubstr("ok     the clock here differs from the store's by "));
+  words typed = {"check", made.named};
+  if (on_server()) {  // the program finds a function that has the name of the server's clock first
+    const std::string& schema = made.options.at(1);
+    on_database("CREATE FUNCTION " + schema + ".clock_timestamp() RETURNS timestamptz LANGUAGE sql AS " +
+                "'SELECT pg_catalog.clock_timestamp()+interval ''11min'''");
+    typed = {"check", made.named + " options='-c search_path=" + schema + ",pg_catalog'", "--schema", schema};
+  } else {
+    on_database("UPDATE timing_wheel_clock SET offset=offset+660000000,revision=revision+1");
+  }
+  const ended done = run_alone(typed);
+  EXPECT_EQ(done.status, 4) << done.err;
+  EXPECT_THAT(done.out, testing::ContainsRegex("WRONG  the clock here differs from the store's by -6[56][0-9].*\n +-> "
+                                               "set the clock of this machine"));
 }
 
 TEST_P(Desk, CheckTellsThatTheDiskIsFull) {
