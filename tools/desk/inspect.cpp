@@ -112,7 +112,8 @@ constexpr const char* table_figures =
 constexpr const char* settings =
     "SELECT current_setting('autovacuum'),(SELECT reset_val FROM pg_settings WHERE name='synchronous_commit'),"
     "current_setting('max_connections'),"
-    "(SELECT count(datid) FROM pg_stat_activity)::text,(SELECT cache_size::text FROM pg_sequences WHERE schemaname=$1 AND "
+    "(SELECT count(datid) FROM pg_stat_activity)::text,(SELECT cache_size::text FROM pg_sequences WHERE schemaname=$1 "
+    "AND "
     "sequencename='fence'),current_setting('fsync'),current_setting('track_counts'),"
     "(SELECT count(*) FROM pg_class c,pg_options_to_table(c.reloptions) WHERE c.oid=to_regclass(quote_ident($1)||"
     "'.check') AND option_name='autovacuum_enabled' AND NOT "

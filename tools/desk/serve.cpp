@@ -333,7 +333,8 @@ class session : public std::enable_shared_from_this<session> {
 };
 
 // Looks once a second for all who watch. Whole looks take no more than a hundredth of the time, so that few checks are
-// late because of them; after a change, a tenth, as the others. If nobody watches, each step of the history has its look.
+// late because of them; after a change, a tenth, as the others. If nobody watches, each step of the history has its
+// look.
 void hub::look() {
   const bool whole = std::chrono::steady_clock::now() >= (changed_since_look ? whole_rested : whole_turn);
   looking = true;

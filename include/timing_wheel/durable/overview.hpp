@@ -64,9 +64,9 @@ struct check_range {
   bool with_payloads = false;  ///< Whether to read the payloads, too.
   /// In the order of falling (deadline, id): behind `after` are those with earlier ones.
   bool latest_first = false;
-  /// If it is set: in the order of the keys, from this one on; `after` and `latest_first` mean nothing. To go on: the key of the last
-  /// one with a zero byte behind it. For a walk through all checks of a kind: its complexity does not depend on the
-  /// other kinds. `which.kind` must be set, else `durable::errc::invalid_request`.
+  /// If it is set: in the order of the keys, from this one on; `after` and `latest_first` mean nothing. To go on: the
+  /// key of the last one with a zero byte behind it. For a walk through all checks of a kind: its complexity does not
+  /// depend on the other kinds. `which.kind` must be set, else `durable::errc::invalid_request`.
   std::optional<std::string> from_key = {};
 };
 

@@ -548,8 +548,8 @@ class TIMING_WHEEL_EXPORT store {
   /// `postgres_store` has tables of an older library. Complexity: O(nodes).
   [[nodiscard]] virtual std::optional<run_counts> runs_of_last_minute();
   /// What a node tells of itself, at most once in five seconds: the runs since it told last. The store keeps it for a
-  /// minute or two. Here, and if `postgres_store` has tables of an older library or its role may not write them, it does
-  /// nothing.
+  /// minute or more. Here, and if `postgres_store` has tables of an older library or its role may not write them, it
+  /// does nothing.
   virtual void tell_runs(std::string_view node, const run_counts& since);
 
   /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.

@@ -762,8 +762,8 @@ instant node::tell_failed_runs(instant now) {
   return next();
 }
 
-// So that an operator sees how fast it goes, at the first look. What the store refuses is not told again, since it would
-// count for another minute. \returns when it is to be called again.
+// So that an operator sees how fast it goes, at the first look. What the store refuses is not told again, since it
+// would count for another minute. \returns when it is to be called again.
 instant node::tell_runs(instant now) {
   constexpr std::chrono::seconds pause(5);
   if (tells_counts_at_ == instant::max()) {
