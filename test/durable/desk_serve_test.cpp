@@ -403,7 +403,8 @@ TEST_P(DeskServe, EachEventHasAllFigures) {
   });
   static_cast<void>(next());
   for (int events = 0; events < 4; ++events) {
-    for (const json& of : next()["kinds"]) {
+    const json all = next();
+    for (const json& of : all["kinds"]) {
       EXPECT_NE(of["kind"], "other") << of;
       EXPECT_GE(of["pending"], of["waiting"]) << of;
       EXPECT_EQ(of["waiting"] > 0, !of["why"].get<std::string>().empty()) << of;
