@@ -363,7 +363,7 @@ TEST_P(DeskServe, SendsEventsToEachWhoWatches) {
   EXPECT_THAT(other.read("\"paused\":true"), HasSubstr("\"paused\":true"));
 }
 
-// Between two looks that count all, there are some that count up to 5 000.
+// Between two looks that count all, there are some that count up to 1 000.
 TEST_P(DeskServe, EachEventHasAllFigures) {
   bury_one("dead", "no");
   put_many(30'000, "close", 1h);

@@ -332,8 +332,8 @@ class session : public std::enable_shared_from_this<session> {
   std::array<char, 4096> rest_{};
 };
 
-// Looks once a second for all who watch. Whole looks take no more than a hundredth of the time, so that few checks are
-// late because of them; after a change, a tenth, as the others. If nobody watches, each step of the history has its
+// Looks once a second for all who watch. Whole looks take no more than half a percent of the time, so that few checks
+// are late because of them; after a change, a tenth, as the others. If nobody watches, each step of the history has its
 // look.
 void hub::look() {
   const bool whole = std::chrono::steady_clock::now() >= (changed_since_look ? whole_rested : whole_turn);
@@ -359,7 +359,7 @@ void hub::look() {
       rested = now + std::max<duration>(1s - took, whole ? 0s : 9 * took);
       if (whole) {
         whole_rested = std::max(rested, now + 9 * took);
-        whole_turn = std::max(rested, now + std::min<duration>(99 * took, step));
+        whole_turn = std::max(rested, now + std::min<duration>(199 * took, step));
       }
       const auto turn = watchers.empty() ? now + step : rested;
       look_at(changed_since_look && !watchers.empty() ? std::min(turn, whole_rested) : turn);

@@ -623,8 +623,8 @@ http_answer answer_or_problem(const desk& with, const Work& work) {
 // How many rows a quick look counts for each figure, which takes a few milliseconds. Of SQLite it reads so many of each
 // kind.
 std::size_t counted_quickly(const place& where, std::size_t kinds) {
-  constexpr std::size_t most = 5000;
-  constexpr std::size_t least = 200;
+  constexpr std::size_t most = 1000;
+  constexpr std::size_t least = 100;
   return where.type == "sqlite" ? std::max(least, most / std::max<std::size_t>(kinds, 1)) : most;
 }
 
