@@ -118,6 +118,10 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
   store.tell_runs("node-1", {.begun = 1200, .ended = 600, .failed = 3});
   const json rates = run({"status", "--json"}).read()["rates"];
   EXPECT_EQ(rates, json({{"begun_per_s", 20.0}, {"ended_per_s", 10.0}, {"failed_per_s", 0.05}}));
+  const std::string counts = on_server() ? "run_count" : "timing_wheel_run_count";
+  on_database("UPDATE " + counts + " SET told=told-61000000");
+  EXPECT_EQ(run({"status", "--json"}).read()["rates"], no_rates) << "that was more than a minute ago";
+  store.tell_runs("node-1", {.begun = 1200, .ended = 600, .failed = 3});
   const ended text = run({"status"});
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("in the last minute 1 checks have died"));
