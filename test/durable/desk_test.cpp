@@ -124,7 +124,7 @@ TEST_P(Desk, StatusTellsOfEachKindAndNode) {
   store.tell_runs("node-1", {.begun = 1200, .ended = 600, .failed = 3});
   const ended text = run({"status"});
   EXPECT_EQ(text.status, 0);
-  EXPECT_THAT(text.out, HasSubstr("in the last minute 1 checks have died"));
+  EXPECT_THAT(text.out, HasSubstr("in the last minute 1 of the dead checks have died"));
   EXPECT_THAT(text.out, HasSubstr("in the last minute, runs per second: 20 begun, 10 ended, 0.05 failed\n"));
   EXPECT_THAT(text.out, HasSubstr("oldest waits"));
   EXPECT_THAT(text.out, testing::ContainsRegex("the check of the earliest deadline that waits: close .*, due .* ago"));
@@ -290,6 +290,7 @@ TEST_P(Desk, WhyTellsWhatACheckWaitsFor) {
   put(store, "lost");
   claim(store, -1s);
   EXPECT_THAT(why("lost"), HasSubstr("has died or hangs"));
+  EXPECT_EQ(why("lost").find("A node claims it within") == std::string::npos, on_server()) << "no node lives there";
   put(store, "again");
   for (const claimed& each : claim(store)) {
     if (each.key == "again") {
@@ -302,6 +303,12 @@ TEST_P(Desk, WhyTellsWhatACheckWaitsFor) {
   put(store, "late", store.now() - 2h);
   EXPECT_THAT(why("late"), HasSubstr("due since"));
   EXPECT_THAT(why("late"), HasSubstr(on_server() ? "No live node has a handler" : "run now: all threads may be busy"));
+  put(store, "as late", store.find("close", "late")->due);
+  EXPECT_THAT(why("late"),
+              HasSubstr("1 check of its kind with the same or an earlier deadline also waits; 2 checks of it run."));
+  EXPECT_EQ(run({"why", "close", "late"}).out.find("make the handlers faster") == std::string::npos, on_server())
+      << "nobody's";
+  cancel(store, "as late");
   store.pause("close");
   EXPECT_THAT(why("late"), HasSubstr("Its kind is paused"));
   store.resume("close");
@@ -330,7 +337,7 @@ TEST_P(DeskOnServer, WhyNamesTheTransactionInTheWay) {
     wait_until([&] { return store.nodes().value_or(std::vector<node_info>()).size() == 1; });
     put(store, "later");
     wait_until([&] { return node.stats().done == 1; });
-    EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr("it is most likely one of old, which has its share"));
+    EXPECT_THAT(run({"why", "close", "a"}).out, HasSubstr("Most likely it is old, which has the check"));
   }
   culprit.execute("ROLLBACK; BEGIN; SELECT FROM " + row + "SHARE");
   another.execute("BEGIN; SELECT FROM " + row + "SHARE");
@@ -843,6 +850,8 @@ TEST_P(Desk, SaysWhichNodeRunsACheckForLongAndSinceWhen) {
   store.tell_long_runs("node-a", told);
   EXPECT_THAT(run({"show", "close", "hangs"}).out, testing::ContainsRegex("run +on node-a since .* 12 min ago"));
   EXPECT_EQ(run({"show", "close", "hangs", "--json"}).read()[0]["run"]["node"], "node-a");
+  EXPECT_EQ(run({"list", "--json"}).lines().at(0)["run"]["node"], "node-a");
+  EXPECT_THAT(run({"list", "--state", "running"}).out, testing::ContainsRegex("lease ends +node .*\n.* node-a "));
   EXPECT_THAT(run({"why", "close", "hangs"}).out,
               testing::AllOf(HasSubstr("The node node-a has called its handler at "), HasSubstr("12 min ago")));
   complete(store, held);
@@ -877,7 +886,7 @@ TEST_P(Desk, DrainsANodeUntilItIsEmptyAndStartsItAgain) {
   put(store, "runs");
   wait_until([&] { return old.stats().running == 1; });
   EXPECT_THAT(run({"why", "close", "runs"}).out,
-              HasSubstr(on_server() ? "Most likely it is old, which has its share" : "or begins soon.\n"));
+              HasSubstr(on_server() ? "Most likely it is old, which has the check" : "or begins soon.\n"));
   if (on_server()) {
     EXPECT_EQ(run({"drain", "nobody"}).status, 1);
     EXPECT_THAT(store.drained_nodes(), IsEmpty());

@@ -180,6 +180,8 @@ TEST_F(PostgresError, AConnectionThatDiedMeanwhileIsReplacedUnnoticed) {
     EXPECT_TRUE(put(store, std::to_string(turn)).inserted);
     EXPECT_GT(server().kill_backends(), 0);
     EXPECT_TRUE(store.find("close", "a"));
+    EXPECT_GT(server().kill_backends(), 0);
+    EXPECT_NE(store.plan_migration().from, "");
   }
 }
 

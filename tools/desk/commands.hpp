@@ -112,6 +112,11 @@ inline constexpr std::size_t most_dead = 100;
 [[nodiscard]] std::vector<durable::dead_check> dead_of(durable::store& store, const std::string& kind,
                                                        const std::string& key, std::size_t payloads);
 
+/// The runs that nodes have told of as long, if one of the checks runs; and that of a check among them.
+[[nodiscard]] std::vector<durable::long_run> long_runs_of(durable::store& store,
+                                                          std::span<const durable::stored_check> checks);
+[[nodiscard]] std::optional<durable::long_run> run_of(const std::vector<durable::long_run>& runs,
+                                                      const durable::stored_check& check);
 /// The run of a check, if that is long and its node has told of it.
 [[nodiscard]] std::optional<durable::long_run> long_run_of(durable::store& store, const durable::stored_check& check);
 void add_run(json& line, const std::optional<durable::long_run>& run);

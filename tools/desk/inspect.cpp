@@ -270,7 +270,7 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
                            (silent ? "the nodes that have a handler are silent" : "no live node has a handler"),
                        silent ? "timing-wheel why says whether a handler waits for a lock; else start nodes again"
                        : drained.empty() ? "start a node with a handler for it"
-                                         : "start a node with a handler for it, or end the drain of one"});
+                                         : "start a node with a handler for it, or end the drain of one that has"});
     } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
       found.push_back(
           {true, "a check of " + kind + " has waited for a minute or longer",
@@ -278,7 +278,7 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
     }
     if (of.dead > 0) {
       found.push_back({true, common::grouped(of.dead) + " checks of " + kind + " are dead",
-                       command_line(with.chosen, "list", {"--state", "dead", "--kind", of.kind})});
+                       command_line(with.chosen, "list", {"--state", "dead", "--kind", of.kind, "--groups"})});
     }
   }
 }

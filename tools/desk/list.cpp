@@ -171,7 +171,7 @@ exit_status list(const desk& with) {
   durable::check_range range{.after = position_of(with.chosen),
                              .which = filter_of(with.chosen, with.where, now),
                              .latest_first = !with.chosen.earliest};
-  table rows({"kind", "key", "state", "due", "attempts", "lease ends", "payload", "error"});
+  table rows({"kind", "key", "state", "due", "attempts", "lease ends", "node", "payload", "error"});
   std::size_t count = 0;
   std::string cursor;
   while (count < with.chosen.limit) {
@@ -179,16 +179,20 @@ exit_status list(const desk& with) {
     const std::vector<stored_check> page = with.store.list(range);
     now = with.store.now();
     const failures_by_id failures = failures_of(with.store, page);
+    const std::vector<durable::long_run> runs = long_runs_of(with.store, page);
     for (const stored_check& each : page) {
+      const std::optional<durable::long_run> run = run_of(runs, each);
       const auto failed = failures.find(each.id);
       if (with.chosen.as_json) {
         json line = json_of(each, now);
+        add_run(line, run);
         add_error(line, failures, each.id);
         write_line(with, std::move(line), cursor_of(each));
       } else {
         rows.add({one_line(each.kind), one_line(each.key), to_string(state_of(each, now)), from_now(each.due, now),
                   std::to_string(each.attempt), each.running ? from_now(each.lease, now) : "-",
-                  std::to_string(each.size) + " B", failed == failures.end() ? "" : one_line(failed->second.error)});
+                  run ? one_line(run->node) : "-", std::to_string(each.size) + " B",
+                  failed == failures.end() ? "" : one_line(failed->second.error)});
       }
     }
     count += page.size();

@@ -228,8 +228,10 @@ http_answer get_checks(const call& of) {
   const std::vector<stored_check> page = of.with.store.list(range);
   json all = {{"checks", json::array()}, {"cursor", nullptr}};
   const failures_by_id failures = failures_of(of.with.store, page);
+  const std::vector<durable::long_run> runs = long_runs_of(of.with.store, page);
   for (const stored_check& each : page) {
     all["checks"].push_back(json_of(each, now));
+    add_run(all["checks"].back(), run_of(runs, each));
     add_error(all["checks"].back(), failures, each.id);
   }
   if (page.size() == range.limit) {

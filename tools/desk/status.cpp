@@ -59,7 +59,7 @@ std::string reason(const kind_counts& of, const snapshot& seen) {
   if (live_handlers(of.kind, seen.nodes, seen.now) == std::size_t{0}) {
     return silent_handlers(of.kind, seen.nodes, seen.now) ? "its nodes are silent"
            : seen.drained.empty()                         ? "no live node has a handler"
-                                                          : "no live node has a handler; see the drained ones";
+                                                          : "no live node has a handler; some are drained";
   }
   if (of.suspect == of.waiting) {
     return "its node has died or hangs";
@@ -163,7 +163,7 @@ void write_rates(const snapshot& seen, std::ostream& out) {
         << " failed\n";
   }
   if (died > 0) {
-    out << "\nin the last minute " << common::grouped(died) << " checks have died\n";
+    out << "\nin the last minute " << common::grouped(died) << " of the dead checks have died\n";
   }
 }
 

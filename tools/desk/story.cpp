@@ -121,13 +121,16 @@ std::string counted(std::size_t count, const std::string& of) {
 
 std::string clock_text(instant when, instant now) { return time_text(when) + " (" + from_now(when, now) + ")"; }
 
-// The nodes that most likely have a check, or nothing.
-std::string likely_names(const desk& with, const stored_check& check) {
+// Which node most likely has a check, as a sentence, or nothing.
+std::string likely_holder(const desk& with, const stored_check& check) {
+  const std::vector<std::string> nodes = likely_holders(with, check.kind, check.id);
   std::string names;
-  for (const std::string& each : likely_holders(with, check.kind, check.id)) {
+  for (const std::string& each : nodes) {
     names.append(names.empty() ? "" : " or ").append(one_line(each));
   }
-  return names;
+  return nodes.empty()       ? ""
+         : nodes.size() == 1 ? " Most likely it is " + names + ", which has the check's share of the table."
+                             : " Most likely it is one of " + names + ", which have the check's share of the table.";
 }
 
 // Of the check that waits first, which may be what the others wait for.
@@ -136,18 +139,19 @@ std::string first_of(const desk& with, const std::string& kind) {
   return first.empty() ? "" : "Look at the first of them: " + command_line(with.chosen, "why", {kind, first[0].key});
 }
 
-// Of a check that a node may claim now.
-void explain_waiting(const desk& with, const stored_check& check, instant now, answer& told) {
-  const auto nodes = with.store.nodes();
-  const std::optional<std::size_t> handlers = live_handlers(check.kind, nodes, now);
+// Of a check that a node may claim now, of which `handlers` live nodes have a handler.
+void explain_waiting(const desk& with, const stored_check& check, instant now, std::optional<std::size_t> handlers,
+                     answer& told) {
+  const bool nobody_lives = handlers == std::size_t{0};
   bool explained = false;
   const std::vector<blocker> blockers = blockers_of(with, check.id);
-  if (handlers == std::size_t{0}) {
+  if (nobody_lives) {
+    const auto nodes = with.store.nodes();
     const bool silent = silent_handlers(check.kind, nodes, now);
     told.say(silent ? "The nodes that have a handler for its kind are silent: they have just died, or hang."
                     : "No live node has a handler for its kind.",
              !silent && with.store.drained_nodes().empty() ? "Start a node that has one."
-             : !silent          ? "Start a node that has one, or end the drain of one: status shows the drained ones."
+             : !silent ? "Start a node that has one, or end the drain of one that has: status shows the drained ones."
              : blockers.empty() ? "See on_failure of these nodes; start again those that do not answer."
                                 : "");
     explained = true;
@@ -158,27 +162,29 @@ void explain_waiting(const desk& with, const stored_check& check, instant now, a
                           : end_of(each));
     explained = true;
   }
-  if (const std::string likely = blockers.empty() ? "" : likely_names(with, check); !likely.empty()) {
-    told.say("If a handler already works on it, inside the transaction of its claim, it is most likely one of " +
-             likely + ", which has its share of the table.");
+  if (const std::string likely = blockers.empty() ? "" : likely_holder(with, check); !likely.empty()) {
+    told.say("A node may already have a handler at work on it, inside the transaction of its claim." + likely);
   }
-  const std::size_t before =
-      with.store.count({.kind = check.kind, .state = check_state::waiting, .due_before = check.due}, 1'000'000);
+  const std::size_t not_later = with.store.count(
+      {.kind = check.kind, .state = check_state::waiting, .due_before = check.due + std::chrono::microseconds(1)},
+      1'000'000);
+  const std::size_t itself = state_of(check, now) == check_state::waiting ? 1 : 0;
+  const std::size_t before = not_later - std::min(not_later, itself);
   const std::size_t running = with.store.count({.kind = check.kind, .state = check_state::running}, 1'000'000);
   if (before > 0) {
-    told.say(counted(before, "check") + " of its kind with an earlier deadline also " +
+    told.say(counted(before, "check") + " of its kind with the same or an earlier deadline also " +
                  (before == 1 ? "waits" : "wait") + "; " + counted(running, "check") + " of it " +
                  (running == 1 ? "runs." : "run."),
-             !blockers.empty() ? ""
+             !blockers.empty() || nobody_lives ? ""
              : running > 0
                  ? "If the number does not fall, make the handlers faster, raise max_running, or add threads or nodes."
                  : first_of(with, check.kind));
     explained = true;
-  } else if (running > 0) {
+  } else if (running > 0 && !nobody_lives) {
     told.say(counted(running, "check") + " of its kind " + (running == 1 ? "runs" : "run") +
                  " now: all threads may be busy, or max_running reached.",
              command_line(with.chosen, "list", {"--kind", check.kind, "--state", "running", "--earliest"}) +
-                 " lists what runs, and show names the node of a run of five seconds or more; set a time_limit.");
+                 " lists what runs, with the node of a run of five seconds or more; set a time_limit.");
     explained = true;
   }
   if (!explained) {
@@ -214,11 +220,9 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
                                clock_text(check.lease, now) + "."
                          : "If that is too long, look at what the handler waits for on that node.");
   } else if (state == check_state::running) {
-    const std::string likely = likely_names(with, check);
     told.say(
         "A node has claimed it, attempt " + std::to_string(check.attempt) +
-            ": its handler has run for less than some seconds, or begins soon." +
-            (likely.empty() ? "" : " Most likely it is " + likely + ", which has its share of the table."),
+            ": its handler has run for less than some seconds, or begins soon." + likely_holder(with, check),
         "unfinished() on the nodes names the one that runs it. If that node dies, another one runs the check after " +
             clock_text(check.lease, now) + ".");
   }
@@ -234,18 +238,21 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   } else {
     told.say("It has been due since " + clock_text(check.due, now) + ".");
   }
+  const std::optional<std::size_t> handlers = live_handlers(check.kind, with.store.nodes(), now);
   if (state == check_state::suspect) {
     told.say(
         check.lease <= instant(std::chrono::microseconds(1))
             ? "It was taken over from a node that died, and put back."
             : "The node that had claimed it has died or hangs: its lease ended " + from_now(check.lease, now) + ".",
-        "A node claims it within a poll or two; after two lost runs a node runs one such check at a time.");
+        handlers == std::size_t{0}
+            ? ""
+            : "A node claims it within a poll or two; after two lost runs a node runs one such check at a time.");
   }
   if (pause != paused.end()) {
     told.say("Its kind is paused since " + clock_text(pause->since, now) + ".",
              command_line(with.chosen, "resume", {check.kind}));
   } else if (check.due <= now) {
-    explain_waiting(with, check, now, told);
+    explain_waiting(with, check, now, handlers, told);
   }
 }
 
@@ -262,12 +269,20 @@ std::string words_of(const blocker& session, bool redact) {
          session.since + (redact ? "" : ": " + one_line(session.statement));
 }
 
-std::optional<durable::long_run> long_run_of(durable::store& store, const stored_check& check) {
-  const std::vector<durable::long_run> runs = check.running ? store.long_runs() : std::vector<durable::long_run>();
+std::vector<durable::long_run> long_runs_of(durable::store& store, std::span<const stored_check> checks) {
+  const bool some_run = std::any_of(checks.begin(), checks.end(), [](const auto& each) { return each.running; });
+  return some_run ? store.long_runs() : std::vector<durable::long_run>();
+}
+
+std::optional<durable::long_run> run_of(const std::vector<durable::long_run>& runs, const stored_check& check) {
   const auto found = std::find_if(runs.begin(), runs.end(), [&](const durable::long_run& each) {
-    return each.id == check.id && each.fence == check.fence;
+    return check.running && each.id == check.id && each.fence == check.fence;
   });
   return found == runs.end() ? std::nullopt : std::optional(*found);
+}
+
+std::optional<durable::long_run> long_run_of(durable::store& store, const stored_check& check) {
+  return run_of(long_runs_of(store, {&check, 1}), check);
 }
 
 void add_run(json& line, const std::optional<durable::long_run>& run) {

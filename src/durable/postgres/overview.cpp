@@ -359,7 +359,7 @@ std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std
 // that it has not touched yet than for the rows there: so if not all rows are looked at anyway, then of those that are
 // not due, of which some retry, a tenth is enough.
 std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant now, bool with_waits) {
-  constexpr std::size_t least = 1000;
+  constexpr std::size_t least = 100;
   const std::int64_t at = microseconds_of(now);
   most = std::min<std::size_t>(most, std::numeric_limits<std::int64_t>::max() - 1);
   const std::int64_t limit = count_of(most) + 1;

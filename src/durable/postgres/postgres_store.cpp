@@ -63,6 +63,20 @@ transaction_limits validated(transaction_limits limits) {
   return limits;
 }
 
+// Runs `work`, which changes nothing; and once more, on a new connection, if the server has ended the used one.
+template <class Work>
+auto also_after_a_break(pool::guard& held, const Work& work) {
+  try {
+    return work();
+  } catch (const timer_error&) {
+    if (held->works() || !held->used) {
+      throw;
+    }
+  }
+  held.renew();
+  return work();
+}
+
 }  // namespace
 
 class postgres_store::implementation final : public store {
@@ -251,10 +265,7 @@ void postgres_store::implementation::migrate() {
 migration_plan postgres_store::implementation::plan_migration() {
   check_process();
   pool::guard held(pool_);
-  if (held->used) {
-    held.renew();
-  }
-  return planned(*held, options_.schema);
+  return also_after_a_break(held, [&] { return planned(*held, options_.schema); });
 }
 
 void postgres_store::implementation::change(const transaction_limits& limits,
@@ -317,15 +328,7 @@ void postgres_store::implementation::in_a_transaction(const Work& work, const tr
                                                       const transaction_rules& rules, const consumption* first) {
   pool::guard held(limits.urgent ? kept_ : pool_, limits.urgent);
   std::optional<writing_transaction> open;
-  try {
-    open.emplace(*held, rules, limits, first);
-  } catch (const timer_error&) {
-    if (held->works() || !held->used) {
-      throw;
-    }
-    held.renew();
-    open.emplace(*held, rules, limits, first);
-  }
+  also_after_a_break(held, [&] { open.emplace(*held, rules, limits, first); });
   clock_.saw(open->now());
   work(*open);
   open->commit();
@@ -335,23 +338,14 @@ void postgres_store::implementation::in_a_transaction(const Work& work, const tr
 result postgres_store::implementation::ask(const query& which, const parameters& values) {
   check_process();
   pool::guard held(pool_);
-  const auto look = [&] {
+  return also_after_a_break(held, [&] {
     if (!held->checked) {
       const result shown = held->run(sql::read_clock);
       check_version(shown.integer(0, 1), options_.schema);
       held->checked = true;
     }
     return held->run(which, values);
-  };
-  try {
-    return look();
-  } catch (const timer_error&) {
-    if (held->works() || !held->used) {
-      throw;
-    }
-    held.renew();
-    return look();
-  }
+  });
 }
 
 // One statement that may be repeated. A session of the user's settings may take no writes without a BEGIN that says so.

@@ -146,7 +146,7 @@ function showRates(rates, kinds) {
   const speed = rates && [each(rates.begun_per_s, 'begun'), each(rates.ended_per_s, 'ended'),
     each(rates.failed_per_s, 'failed')];
   at('rates').textContent = [...speed ? [`In the last minute, runs per second: ${speed.join(', ')}.`] : [],
-    ...died ? [`In the last minute ${grouped(died)} checks have died.`] : []].join(' ');
+    ...died ? [`In the last minute ${grouped(died)} of the dead checks have died.`] : []].join(' ');
 }
 
 /** A node that came back with other kinds is there twice; of one that is drained no more may be known. */

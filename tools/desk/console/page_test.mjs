@@ -129,7 +129,7 @@ if (await text(tab, 'nodes')) {  // a server knows them
   assert.equal((await tab.$$('#nodes tr')).length, 2, 'a node that came back is there twice, and not more often');
 }
 await says(tab, 'rates',
-    '^In the last minute, runs per second: 20 begun, 1.00 ended, 0.05 failed. In .* 3 checks have died');
+    '^In the last minute, runs per second: 20 begun, 1.00 ended, 0.05 failed. In .* 3 of the dead checks have died');
 
 await click(tab, '#find button');
 await tab.waitForFunction(() => document.querySelectorAll('#checks tr').length === 50);
