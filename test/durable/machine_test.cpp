@@ -495,6 +495,40 @@ TEST_F(Machine, AKindRunsNoMoreThanItsLimit) {
 }
 
 // Its end is set aside; those of others are written, and it is tried again after a pause.
+TEST_F(Machine, AnEndWaitsForTheNextClaimIfThatComesWithinTwoMilliseconds) {
+  read(1ms, {row(1, 1ms), row(2, 3ms), row(3, 6ms)});
+  ASSERT_THAT(claim(1ms), ElementsAre(1));
+  machine_.ended(1, {});
+  EXPECT_FALSE(machine_.writes_ends(zero + 1ms));
+  EXPECT_EQ(machine_.next_event(zero + 1ms), zero + 3ms);
+  machine_.advance(zero + 3ms);
+  EXPECT_TRUE(machine_.writes_ends(zero + 3ms)) << "the other one is claimed now";
+  ASSERT_THAT(claim(3ms), ElementsAre(2));
+  machine_.has_ended(machine_.to_end(10), zero + 3ms);
+  machine_.ended(2, {});
+  EXPECT_TRUE(machine_.writes_ends(zero + 3ms)) << "the next claim comes in 3 ms";
+  EXPECT_EQ(machine_.next_event(zero + 3ms), zero + 3ms);
+}
+
+TEST_F(Machine, AnEndWaitsForNoClaimThatNeedsItsPlace) {
+  machine one_at_a_time(options_, kinds({.max_running = 1}), zero, 1);
+  one_at_a_time.expect(row(1, 0ms), zero);
+  one_at_a_time.expect(row(2, 1ms), zero);
+  const std::vector<upcoming> asked = one_at_a_time.to_claim(anything);
+  one_at_a_time.has_claimed(asked, std::vector{got(asked.at(0))}, zero);
+  one_at_a_time.ended(1, {});
+  EXPECT_TRUE(one_at_a_time.writes_ends(zero));
+}
+
+TEST_F(Machine, AnEndWaitsForNoClaimAfterAStop) {
+  read(1ms, {row(1, 1ms), row(2, 2ms)});
+  ASSERT_THAT(claim(1ms), ElementsAre(1));
+  machine_.ended(1, {});
+  EXPECT_FALSE(machine_.writes_ends(zero + 1ms));
+  machine_.close();
+  EXPECT_TRUE(machine_.writes_ends(zero + 1ms));
+}
+
 TEST_F(Machine, AnEndWhoseRowIsLockedIsWrittenLater) {
   read(0s, {row(1, 0s), row(2, 0s)});
   claim(0s);

@@ -34,6 +34,7 @@ machine::machine(scheduler_options options, std::vector<kind_rules> kinds, insta
       shares_(now),
       pause_(options_.lease),
       contact_(options_.lease, options_.poll),
+      clock_(now),
       stale_from_(kinds_.size(), saturating_add(now, stale_after)),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
@@ -51,6 +52,7 @@ void machine::advance(instant now) {
     }
   }
   due_.advance(now, [this](timer_number number) { is_due(number); });
+  clock_ = now;
 }
 
 void machine::renew_ready(std::uint32_t kind, instant now) noexcept {
@@ -72,6 +74,7 @@ void machine::restart(instant now) {
   shares_.restart(now);
   pause_.restart(now);
   claims_.restart();
+  ends_since_ = instant::min();
   stale_from_.assign(kinds_.size(), saturating_add(now, stale_after));
   for (timer_number number = 0; number < rows_.numbers(); ++number) {
     if (rows_[number].at == stage::waiting || rows_[number].at == stage::ready) {
@@ -336,7 +339,24 @@ void machine::has_not_asked(std::span<const upcoming> asked) noexcept {
 
 // ---- ends
 
-void machine::ended(std::int64_t id, ending how) noexcept { claims_.ended(rows_.number_of(id), std::move(how)); }
+void machine::ended(std::int64_t id, ending how) noexcept {
+  const timer_number number = rows_.number_of(id);
+  const bool others_need_its_place =
+      claims_.room() == 0 || claims_.free_runs(rows_[number].what.kind) == 0 || claims_.has_suspect();
+  ends_since_ = others_need_its_place ? instant::min() : claims_.has_ends() ? ends_since_ : clock_;
+  claims_.ended(number, std::move(how));
+}
+
+// What is ready is claimed now, or waits for the places of those that have ended.
+instant machine::ends_wait_until() const {
+  constexpr std::chrono::milliseconds longest(2);
+  if (!claims_.has_ends()) {
+    return instant::max();
+  }
+  const instant next = due_.next_event();
+  const bool joins_a_claim = !closed_ && ready_.size() == 0 && next <= saturating_add(ends_since_, longest);
+  return joins_a_claim ? next : instant::min();
+}
 
 void machine::given_up(std::int64_t id, ending how) noexcept {
   rows_[rows_.number_of(id)].orphaned = true;
@@ -401,7 +421,7 @@ instant machine::next_event(instant now) const {
     return pause_.until();
   }
   const bool claims_more = !closed_ && !held_back_ && ready_.can_pick(false, claims_);
-  if (claims_.has_ends() || claims_more || (!closed_ && ready_.can_pick(true, claims_))) {
+  if (writes_ends(now) || claims_more || (!closed_ && ready_.can_pick(true, claims_))) {
     return now;
   }
   const bool reads = !closed_ && !kinds_.empty();
