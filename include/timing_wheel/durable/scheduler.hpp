@@ -84,12 +84,12 @@ struct scheduler_options {
   /// The node rounds deadlines up to a multiple of this. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
   /// How many checks one transaction claims, completes, or takes for transactional handlers, at most. From 1 to 1000.
-  std::size_t batch = 500;
+  std::size_t batch = 1000;
   /// How many leased jobs this node has at a time, at most. A node claims fewer: one for each free thread, and those
   /// that its threads end within about two round trips to the store, by what the runs of that kind took before. If a
   /// claimed job has not begun within eight round trips (at least 0.1 s, at most 0.4 s), the node gives it back. All
   /// other checks that are due stay in the table, where any node may claim them. At least 1.
-  std::size_t max_claimed = 1000;
+  std::size_t max_claimed = 4000;
   /// How many bytes the payloads of leased jobs that this node has at a time may have, all together; and those of a
   /// transaction of transactional handlers. A job whose payload is larger is claimed alone. At least 1.
   std::size_t max_claimed_bytes = std::size_t{4} << 20;
