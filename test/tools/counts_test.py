@@ -50,6 +50,18 @@ class CountsTest(unittest.TestCase):
         self.assertIn(f"exact: nothing lost, nothing twice, nothing early, through {said[1]} kills",
                       (ROOT / RECORDING).read_text(encoding="utf-8"))
 
+    def test_the_families_have_the_figures_that_the_tool_has_counted_for_tuning(self):
+        page, tuning = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("which_wheel.md", "tuning.md"))
+        cells = r" ([^|]+) \| ([^|]+) \|"
+        row = r"^\| [^|]*`([^`|]+)` \|" + 2 * r"[^|]+\|" + r" ([^|]+), ([^|]+) \|" + cells
+        counted = dict(re.findall(r"^\| `([^`]+)` \|(.*\|)$", tuning[: tuning.index("## What a window")], re.MULTILINE))
+        rows = [found for found in re.findall(row, page, re.MULTILINE) if found[0] in counted]
+        self.assertEqual(len(rows), 8)
+        for engine, work, wakeups, late, memory in rows:
+            moves, looks, *others = (cell.strip() for cell in counted[engine].strip("|").split("|"))
+            self.assertEqual(work, f"{moves} moves" if looks == "0" else f"{looks} looks", engine)
+            self.assertEqual([wakeups, late, memory], [others[0], *others[2:]], engine)
+
 
 if __name__ == "__main__":
     if "--print" in sys.argv:
