@@ -34,6 +34,7 @@ machine::machine(scheduler_options options, std::vector<kind_rules> kinds, insta
       shares_(now),
       pause_(options_.lease),
       contact_(options_.lease, options_.poll),
+      all_leased_(std::none_of(kinds_.begin(), kinds_.end(), [](const kind_rules& of) { return of.transactional; })),
       clock_(now),
       stale_from_(kinds_.size(), saturating_add(now, stale_after)),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
@@ -347,14 +348,16 @@ void machine::ended(std::int64_t id, ending how) noexcept {
   claims_.ended(number, std::move(how));
 }
 
-// What is ready is claimed now, or waits for the places of those that have ended.
+// What is ready is claimed now, or waits for the places of those that have ended. A transactional row would wait for the
+// round of ends before it is consumed.
 instant machine::ends_wait_until() const {
   constexpr std::chrono::milliseconds longest(2);
   if (!claims_.has_ends()) {
     return instant::max();
   }
   const instant next = due_.next_event();
-  const bool joins_a_claim = !closed_ && ready_.size() == 0 && next <= saturating_add(ends_since_, longest);
+  const bool joins_a_claim =
+      all_leased_ && !closed_ && ready_.size() == 0 && next <= saturating_add(ends_since_, longest);
   return joins_a_claim ? next : instant::min();
 }
 

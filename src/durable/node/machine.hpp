@@ -154,8 +154,9 @@ class machine {
   /// \throws std::bad_alloc.
   [[nodiscard]] ends_to_write to_end(std::size_t limit) const { return claims_.to_end(limit); }
   [[nodiscard]] bool has_ends() const noexcept { return claims_.has_ends(); }
-  /// Whether there are ends to be written now. They wait if a row is due within 2 ms of the first of them, because its
-  /// claim then takes them along: one round trip and one commit in place of two, and no claim waits for a round of ends.
+  /// Whether there are ends to be written now. If all kinds are leased, ends wait for a row that is due within 2 ms of
+  /// the first of them, because its claim then takes them along: one round trip and one commit in place of two, and no
+  /// claim waits for a round of ends.
   [[nodiscard]] bool writes_ends(instant now) const { return ends_wait_until() <= now; }
   /// They were written; `still_ours` in the tickets says how. What is `locked` is tried again after `aside`.
   void has_ended(const ends_to_write& written, instant now,
@@ -234,6 +235,7 @@ class machine {
   store_pause pause_;
   store_contact contact_;
   instant orphans_until_ = instant::min();  // of the last statement that claimed or consumed
+  const bool all_leased_;                   // no kind is transactional
   instant clock_;                           // of the last `advance`
   instant ends_since_ = instant::min();     // when the first of those that are not written came
   bool closed_ = false;
