@@ -348,8 +348,8 @@ void machine::ended(std::int64_t id, ending how) noexcept {
   claims_.ended(number, std::move(how));
 }
 
-// What is ready is claimed now, or waits for the places of those that have ended. A transactional row would wait for the
-// round of ends before it is consumed.
+// What is ready is claimed now, or waits for the places of those that have ended. A transactional row would wait for
+// the round of ends before it is consumed.
 instant machine::ends_wait_until() const {
   constexpr std::chrono::milliseconds longest(2);
   if (!claims_.has_ends()) {
