@@ -65,9 +65,9 @@ class Node : public testing::Test {
            : what.key() == "again" && what.attempt() == 1 ? retry_after(100ms, reason)
                                                           : done;
   }
-  void put(const std::string& kind, const std::string& key) {
+  void put(const std::string& kind, const std::string& key, std::chrono::milliseconds due = 0ms) {
     store.transact([&](store_transaction& open) {
-      open.schedule({.kind = kind, .key = key, .payload = std::string(100, 'p'), .due = 0s});
+      open.schedule({.kind = kind, .key = key, .payload = std::string(100, 'p'), .due = due});
     });
   }
   void end_runs() {
@@ -324,6 +324,27 @@ TEST_F(Node, TellsHowManyHaveRunFiveSecondsAfterTheFirst) {
   EXPECT_THAT(heard.told.back(), testing::StartsWith("me 1 1 ")) << "what the store has refused is not told again";
   live(1min);
   EXPECT_EQ(store.runs_of_last_minute().value().begun, 0U) << heard.told.size();
+}
+
+TEST_F(Node, WritesAnEndWithTheClaimOfACheckThatIsDueSoon) {
+  test::counting_store counted(store);
+  node leased(
+      counted, {}, {{"leased", false, {}}},
+      std::vector<any_handler>{leased_handler([](const job& what) { return run(what); })}, reported, [] {},
+      [this] { ++threads_asked; }, 10);
+  for (const auto due : {10ms, 11ms, 12ms}) {
+    put("leased", std::to_string(due.count()), due);
+  }
+  for (int passed = 0; passed < 20; ++passed) {
+    timer.advance_by(1ms);
+    leased.step();
+    for (; threads_asked != 0; --threads_asked) {
+      leased.run_next();
+      leased.step();  // which the end of the run asks for
+    }
+  }
+  EXPECT_EQ(store.size(), 0U);
+  EXPECT_EQ(counted.transactions, 4) << "three claims, of which two take an end along, and the last end";
 }
 
 TEST_F(Node, ADrainedNodeTellsHowManyRun) {
