@@ -44,10 +44,21 @@ struct timer_view {
 
 enum class verdict { accepted, stopped, too_many };
 
-/// What a shard says to a new timer.
-struct admitted {
-  timer_id id;
-  verdict answer = verdict::accepted;
+/// What a shard says to a new timer. The halves of the id are joined, so that they are returned in one register: a
+/// processor waits if it loads in one piece what it has just stored in two.
+class admitted {
+ public:
+  explicit admitted(verdict answer) noexcept : answer_(answer) {}
+  explicit admitted(timer_id id) noexcept : id_((std::uint64_t{id.generation} << 32) | id.number) {}
+
+  [[nodiscard]] timer_id id() const noexcept {
+    return {static_cast<std::uint32_t>(id_), static_cast<std::uint32_t>(id_ >> 32)};
+  }
+  [[nodiscard]] verdict answer() const noexcept { return answer_; }
+
+ private:
+  std::uint64_t id_ = 0;
+  verdict answer_ = verdict::accepted;
 };
 
 /// How many timers `schedule_many` and `cancel_many` take under one lock: enough for memory to come side by side.
@@ -96,7 +107,7 @@ class timer_core {
   admitted add(const moment& when, task_source& callback, std::uint64_t tag, bool recurring, tick window = 0) {
     if (phase_ != phase::open || !door_.enter()) {
       ++counts_.rejected;
-      return {{}, phase_ != phase::open ? verdict::stopped : verdict::too_many};
+      return admitted(phase_ != phase::open ? verdict::stopped : verdict::too_many);
     }
     const timer_number n = acquire();
     timer_node& node = nodes_[n];
@@ -108,7 +119,7 @@ class timer_core {
     node.tag = tag;
     ++counts_.scheduled;
     ++counts_.pending;
-    return {{n, node.generation}, verdict::accepted};
+    return admitted({n, node.generation});
   }
 
   /// Whether there was ever a timer of that number. The ids that other members are given have such numbers.

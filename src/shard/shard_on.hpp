@@ -327,9 +327,9 @@ class shard_on final : public shard {
     const moment when(wanted.now, wanted.deadline, context_.scale);
     std::unique_lock lock(timers_.mutex);
     const admitted result = timers_.core->add(when, callback, tag, wanted.recurring, window);
-    if (result.answer == verdict::accepted) {
+    if (result.answer() == verdict::accepted) {
       count_reference();
-      TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, tag, wanted.deadline);
+      TIMING_WHEEL_TRACE_SCHEDULE(this, result.id(), tag, wanted.deadline);
       timers_.wake_for_next(lock);
     }
     return result;
@@ -345,19 +345,19 @@ class shard_on final : public shard {
       return refusal::empty_callback;
     }
     given source(std::move(one.callback));
-    admitted result;
+    admitted result(verdict::stopped);
     try {
       result = timers_.core->add(moment(now, one.deadline, context_.scale), source, one.tag, false, window);
     } catch (const std::bad_alloc&) {
       return refusal::no_memory;
     }
-    if (result.answer != verdict::accepted) {
-      return refusal_of(result.answer);
+    if (result.answer() != verdict::accepted) {
+      return refusal_of(result.answer());
     }
-    TIMING_WHEEL_TRACE_SCHEDULE(this, result.id, one.tag, one.deadline);
+    TIMING_WHEEL_TRACE_SCHEDULE(this, result.id(), one.tag, one.deadline);
     if (id != nullptr) {
       count_reference();
-      *id = result.id;
+      *id = result.id();
     }
     return refusal::none;
   }

@@ -296,10 +296,10 @@ class shards {
   scheduled schedule(const arming& wanted, task_source& callback, std::uint64_t tag) {
     shard& mine = home();
     const admitted result = mine.schedule(wanted, callback, tag);
-    if (result.answer != verdict::accepted) [[unlikely]] {
-      return {.why = refusal_of(result.answer)};
+    if (result.answer() != verdict::accepted) [[unlikely]] {
+      return {.why = refusal_of(result.answer())};
     }
-    return {&mine, result.id};
+    return {&mine, result.id()};
   }
   /// The shard of the calling thread.
   [[nodiscard]] shard& home() noexcept { return only_ != nullptr ? *only_ : all_[choice_.index(all_.size())]; }

@@ -92,8 +92,8 @@ class one_timer {
   verdict add(tick deadline, bool recurring = false) {
     detail::given source([] {});
     const detail::admitted result = core_.add(moment_of(deadline), source, 7, recurring);
-    id_ = result.answer == verdict::accepted ? result.id : id_;
-    return result.answer;
+    id_ = result.answer() == verdict::accepted ? result.id() : id_;
+    return result.answer();
   }
   bool collect(tick now) {
     batch_.clear();

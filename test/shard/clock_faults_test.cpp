@@ -36,8 +36,8 @@ class ClockFaults : public testing::Test {
     const auto note = [this, &fired] { fired.push_back(furthest_); };
     given source(note);
     const admitted result = shard_->schedule({shown_, saturating_add(shown_, delay)}, source, 0);
-    EXPECT_EQ(result.answer, verdict::accepted);
-    return shard_->handle_to(result.id);
+    EXPECT_EQ(result.answer(), verdict::accepted);
+    return shard_->handle_to(result.id());
   }
 
   void run_due() {
