@@ -701,6 +701,19 @@ class MachineWithLittleRoom : public Machine {
 
 TEST_F(MachineWithLittleRoom, ReadsAtOnceWhatItHadNoRoomFor) { work_off_a_backlog(1000); }
 
+TEST_F(MachineWithLittleRoom, ReadsAtOnceWhatALastPageHadTooMuchOf) {
+  std::vector<upcoming> rows = {row(1, -3s), row(2, -2s), row(3, -1s)};  // a page has four, and a kind room for two
+  for (auto now = 0us; !rows.empty() && now < 10ms; now += 1ms) {
+    read(now, rows);
+    for (const std::int64_t id : claim(now)) {
+      machine_.ended(id, {});
+      std::erase_if(rows, [&](const upcoming& one) { return one.id == id; });
+    }
+    machine_.has_ended(machine_.to_end(10), zero + now);
+  }
+  EXPECT_THAT(rows, IsEmpty());
+}
+
 TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
   std::vector<upcoming> rows;
   for (int i = 1; i <= 30; ++i) {
