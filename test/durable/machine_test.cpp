@@ -494,7 +494,6 @@ TEST_F(Machine, AKindRunsNoMoreThanItsLimit) {
   EXPECT_EQ(limited.next_event(zero), zero + 250ms);
 }
 
-// Its end is set aside; those of others are written, and it is tried again after a pause.
 // Has claimed the first of two rows, which is due now, and told its end; has read all.
 class MachineWithAnEnd : public Machine {  // NOLINT(readability-identifier-naming): a suite
  protected:
@@ -547,6 +546,7 @@ TEST_F(MachineWithAnEnd, WaitsForNoClaimAfterAStop) {
   EXPECT_TRUE(stopped.writes_ends(zero));
 }
 
+// Its end is set aside; those of others are written, and it is tried again after a pause.
 TEST_F(Machine, AnEndWhoseRowIsLockedIsWrittenLater) {
   read(0s, {row(1, 0s), row(2, 0s)});
   claim(0s);

@@ -139,14 +139,14 @@ std::string first_of(const desk& with, const std::string& kind) {
   return first.empty() ? "" : "Look at the first of them: " + command_line(with.chosen, "why", {kind, first[0].key});
 }
 
-// Of a check that a node may claim now, of which `handlers` live nodes have a handler.
-void explain_waiting(const desk& with, const stored_check& check, instant now, std::optional<std::size_t> handlers,
-                     answer& told) {
+// Of a check that a node may claim now.
+void explain_waiting(const desk& with, const stored_check& check, instant now,
+                     const std::optional<std::vector<durable::node_info>>& nodes, answer& told) {
+  const std::optional<std::size_t> handlers = live_handlers(check.kind, nodes, now);
   const bool nobody_lives = handlers == std::size_t{0};
   bool explained = false;
   const std::vector<blocker> blockers = blockers_of(with, check.id);
   if (nobody_lives) {
-    const auto nodes = with.store.nodes();
     const bool silent = silent_handlers(check.kind, nodes, now);
     told.say(silent ? "The nodes that have a handler for its kind are silent: they have just died, or hang."
                     : "No live node has a handler for its kind.",
@@ -238,13 +238,13 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
   } else {
     told.say("It has been due since " + clock_text(check.due, now) + ".");
   }
-  const std::optional<std::size_t> handlers = live_handlers(check.kind, with.store.nodes(), now);
+  const auto nodes = with.store.nodes();
   if (state == check_state::suspect) {
     told.say(
         check.lease <= instant(std::chrono::microseconds(1))
             ? "It was taken over from a node that died, and put back."
             : "The node that had claimed it has died or hangs: its lease ended " + from_now(check.lease, now) + ".",
-        handlers == std::size_t{0}
+        live_handlers(check.kind, nodes, now) == std::size_t{0}
             ? ""
             : "A node claims it within a poll or two; after two lost runs a node runs one such check at a time.");
   }
@@ -252,7 +252,7 @@ void explain(const desk& with, const stored_check& check, instant now, answer& t
     told.say("Its kind is paused since " + clock_text(pause->since, now) + ".",
              command_line(with.chosen, "resume", {check.kind}));
   } else if (check.due <= now) {
-    explain_waiting(with, check, now, handlers, told);
+    explain_waiting(with, check, now, nodes, told);
   }
 }
 

@@ -48,6 +48,8 @@ class due_rows {
     }
   }
 
+  /// What `advance` was told last.
+  [[nodiscard]] instant told() const noexcept { return clock_; }
   /// Where the wheel's clock is.
   [[nodiscard]] instant clock() const noexcept { return begin_of(wheel_->now()); }
   /// When there is something to do next; `instant::max()` if no row waits.

@@ -35,7 +35,6 @@ machine::machine(scheduler_options options, std::vector<kind_rules> kinds, insta
       pause_(options_.lease),
       contact_(options_.lease, options_.poll),
       all_leased_(std::none_of(kinds_.begin(), kinds_.end(), [](const kind_rules& of) { return of.transactional; })),
-      clock_(now),
       stale_from_(kinds_.size(), saturating_add(now, stale_after)),
       random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
@@ -53,7 +52,6 @@ void machine::advance(instant now) {
     }
   }
   due_.advance(now, [this](timer_number number) { is_due(number); });
-  clock_ = now;
 }
 
 void machine::renew_ready(std::uint32_t kind, instant now) noexcept {
@@ -344,7 +342,7 @@ void machine::ended(std::int64_t id, ending how) noexcept {
   const timer_number number = rows_.number_of(id);
   const bool others_need_its_place =
       claims_.room() == 0 || claims_.free_runs(rows_[number].what.kind) == 0 || claims_.has_suspect();
-  ends_since_ = others_need_its_place ? instant::min() : claims_.has_ends() ? ends_since_ : clock_;
+  ends_since_ = others_need_its_place ? instant::min() : claims_.has_ends() ? ends_since_ : due_.told();
   claims_.ended(number, std::move(how));
 }
 

@@ -236,7 +236,6 @@ class machine {
   store_contact contact_;
   instant orphans_until_ = instant::min();  // of the last statement that claimed or consumed
   const bool all_leased_;                   // no kind is transactional
-  instant clock_;                           // of the last `advance`
   instant ends_since_ = instant::min();     // when the first of those that are not written came
   bool closed_ = false;
   bool drained_ = false;             // by an operator
