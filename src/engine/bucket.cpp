@@ -193,18 +193,18 @@ void bucket::make_room(bucket_store& store) {
   }
 }
 
-// An erase has left few entries in the chunk of `p`.
 bucket* bucket::close_gaps(bucket_store& store, entry_place p) noexcept {
+  bucket& of = *store.owner(p);
   chunk& sparse = store.chunk_of(p);
   if (store.count(p) == 0) {
-    take_out(store, sparse);
-    return this;
+    of.take_out(store, sparse);
+    return of.empty() ? &of : nullptr;
   }
-  if (chunk* const previous = chunks_.before(sparse); previous != nullptr && merge(store, *previous, sparse)) {
+  if (chunk* const previous = of.chunks_.before(sparse); previous != nullptr && of.merge(store, *previous, sparse)) {
     return nullptr;
   }
-  if (chunk* const next = chunks_.after(sparse); next != nullptr) {
-    merge(store, sparse, *next);
+  if (chunk* const next = of.chunks_.after(sparse); next != nullptr) {
+    of.merge(store, sparse, *next);
   }
   return nullptr;
 }

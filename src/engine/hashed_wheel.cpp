@@ -108,9 +108,11 @@ bool hashed_wheel::erase(timer_number n) noexcept {
   }
   forget_far(n);
   TIMING_WHEEL_ENGINE_EVENT(erased, store_.owner(store_.place(n))->number(), n, 0);
-  if (const bucket* const sparse = bucket::erase(store_, n); sparse != nullptr && sparse->empty()) {
-    visiting_ = visiting_ == sparse ? nullptr : visiting_;
-    unmark_if_empty(sparse->number());
+  const detail::entry_place p = store_.place(n);
+  const bucket* const empty = bucket::erase(store_, n, p) ? bucket::close_gaps(store_, p) : nullptr;
+  if (empty != nullptr) {
+    visiting_ = visiting_ == empty ? nullptr : visiting_;
+    unmark_if_empty(empty->number());
   }
   if (--size_ == 0) {
     rest_at(clock_);

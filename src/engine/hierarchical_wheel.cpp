@@ -252,14 +252,17 @@ bool hierarchical_wheel::erase(timer_number n) noexcept {
   }
   --size_;
   TIMING_WHEEL_ENGINE_EVENT(erased, store_.owner(store_.place(n))->number(), n, 0);
-  if (const bucket* const sparse = bucket::erase(store_, n); sparse != nullptr && sparse->empty()) {
-    drop(*sparse);
+  const detail::entry_place p = store_.place(n);
+  return bucket::erase(store_, n, p) ? close_gaps(p) : true;
+}
+
+// Out of the way of `erase`, whose last call it is.
+bool hierarchical_wheel::close_gaps(detail::entry_place p) noexcept {
+  if (const bucket* const empty = bucket::close_gaps(store_, p); empty != nullptr) {
+    dequeue(level_of(*empty), *empty);
   }
   return true;
 }
-
-// Out of the way of `erase`, which seldom leaves a bucket empty.
-void hierarchical_wheel::drop(const bucket& b) noexcept { dequeue(level_of(b), b); }
 
 hierarchical_wheel::level& hierarchical_wheel::level_of(const bucket& b) noexcept {
   return levels_[b.number() >> index_bits];

@@ -58,7 +58,11 @@ class Bucket : public ::testing::Test {
     return polled;
   }
   timer_numbers clear() { return poll(UINT32_MAX); }
-  void erase(timer_number s) { bucket::erase(store_, s); }
+  /// \returns the bucket if it is empty after that.
+  const bucket* erase(timer_number s) {
+    const detail::entry_place p = store_.place(s);
+    return bucket::erase(store_, s, p) ? bucket::close_gaps(store_, p) : nullptr;
+  }
   void erase_range(timer_number from, timer_number to) {
     for (timer_number s = from; s < to; ++s) {
       erase(s);
@@ -112,8 +116,8 @@ TEST_F(Bucket, KeepsTheOrderOfWhatAnEraseLeaves) {
 
 TEST_F(Bucket, EraseTellsWhenTheBucketHasFallenEmpty) {
   add_first(2);
-  EXPECT_EQ(bucket::erase(store_, 0), nullptr);
-  EXPECT_EQ(bucket::erase(store_, 1), &bucket_);
+  EXPECT_EQ(erase(0), nullptr);
+  EXPECT_EQ(erase(1), &bucket_);
   EXPECT_TRUE(bucket_.empty());
 }
 

@@ -45,13 +45,17 @@ class Record(unittest.TestCase):
                 runs = result({"name": "a<b>/10", "cancel_ns": nanoseconds, "iterations": 7, "threads": 1},
                               {"name": "a<b>/10", "run_type": "aggregate", "cancel_ns": 1},
                               {"name": "failed", "error_occurred": True, "cancel_ns": 2})
-                path.write_text(json.dumps({"context": {"date": "2026-01-02T03:04:05"}} | runs), encoding="utf-8")
+                context = {"date": "2026-01-02T03:04:05", "num_cpus": 2, "processor": "a Z80",
+                           "caches": [{"level": 1, "size": 32768}, {"level": 3, "size": 33554432}]}
+                path.write_text(json.dumps({"context": context} | runs), encoding="utf-8")
             lines = list(record.kept(rounds))
-            self.assertEqual(lines, [{"when": "2026-01-02", "name": "a<b>/10", "cancel_ns": [53.21, 50.9, 54.2]}])
+            self.assertEqual(lines, [{"when": "2026-01-02", "machine": "a Z80, L3 32 MiB", "name": "a<b>/10",
+                                      "cancel_ns": [53.21, 50.9, 54.2]}])
             kept = Path(folder, "kept")
             kept.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
             self.assertEqual(list(record.table(kept, "^a<", ["cancel_ns", "other"])),
-                             ["| | cancel_ns | other |", "|---|---|---|", "| a<b>/10 | 53.2 [50.9–54.2] | – |"])
+                             ["| | cancel_ns | other |", "|---|---|---|", "| *2026-01-02, a Z80, L3 32 MiB* | | |",
+                              "| a<b>/10 | 53.2 [50.9–54.2] | – |"])
             with self.assertRaises(SystemExit):
                 list(record.table(kept, "nothing", ["cancel_ns"]))
 

@@ -15,14 +15,23 @@ from pathlib import Path
 NOT_MEASURED = {"family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads", "iterations"}
 
 
+def machine(context):
+    """The processor, if `./dev bench` wrote it, and its larger caches; a virtual machine may tell those of its host."""
+    sizes = [(f"L{cache['level']}", cache["size"]) for cache in context.get("caches", []) if cache["level"] > 1]
+    return ", ".join([context.get("processor", f"{context['num_cpus']} processors")] +
+                     [f"{level} {size / 2**20:.3g} MiB" for level, size in sizes])
+
+
 def kept(paths):
     lines = {}
     for path in paths:
         written = json.loads(Path(path).read_text(encoding="utf-8"))
+        context = written["context"]
+        ran = {"when": context["date"][:10], "machine": machine(context)}
         for run in written["benchmarks"]:
             if run.get("run_type") == "aggregate" or run.get("error_occurred"):
                 continue
-            line = lines.setdefault(run["name"], {"when": written["context"]["date"][:10], "name": run["name"]})
+            line = lines.setdefault((run["name"], ran["machine"]), ran | {"name": run["name"]})
             for counter, value in run.items():
                 if isinstance(value, (int, float)) and counter not in NOT_MEASURED:
                     line.setdefault(counter, []).append(float(f"{value:.4g}"))
@@ -43,7 +52,10 @@ def table(path, pattern, counters):
         sys.exit(f"record.py: no result in {path} has a name like {pattern}")
     yield "| | " + " | ".join(counters) + " |"
     yield "|---" * (len(counters) + 1) + "|"
+    ran = None
     for line in chosen:
+        if ran != (ran := f"{line['when']}, {line.get('machine', 'a machine that is not recorded')}"):
+            yield f"| *{ran}* |" + " |" * len(counters)
         yield f"| {line['name']} | " + " | ".join(cell(line.get(counter)) for counter in counters) + " |"
 
 

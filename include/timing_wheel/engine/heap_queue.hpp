@@ -53,7 +53,8 @@ class heap_queue {
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
-  /// The same as `insert(n, coalesce(deadline, window))`. It counts nothing, for there are no levels.
+  /// The same as `insert(n, coalesce(deadline, window))`. It counts nothing: a heap has no moves to spare, and cannot
+  /// tell cheaply whether another timer has the same tick.
   bool insert(timer_number n, tick deadline, tick window) { return insert(n, coalesce(deadline, window)); }
 
   /// Makes room for timer `n`, so that inserting it does not throw. \throws std::bad_alloc; then no timer has changed.

@@ -182,7 +182,7 @@ class hierarchical_wheel {
   inline void link(level& wheel, tick deadline, entry e);
   inline void enqueue(level& wheel, const bucket& b) noexcept;
   inline void dequeue(level& wheel, const bucket& b) noexcept;
-  [[gnu::noinline]] void drop(const bucket& b) noexcept;
+  [[gnu::noinline]] bool close_gaps(detail::entry_place p) noexcept;
   [[nodiscard]] level& level_of(const bucket& b) noexcept;
   [[nodiscard]] inline level& level_of(delay_queue::member m) noexcept;
   TIMING_WHEEL_EXPORT advance_result flush_until(tick target, std::size_t budget);

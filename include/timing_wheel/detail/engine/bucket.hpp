@@ -101,8 +101,13 @@ class chunk_list {
   }
   /// \pre `c` is in this list.
   void erase(chunk& c) noexcept {
+    chunk* const next = of(ring::node_traits::get_next(&c));
+    if (next == &c) {
+      first_ = nullptr;
+      return;
+    }
     if (&c == first_) {
-      first_ = after(c);
+      first_ = next;
     }
     ring::unlink(&c);
   }
@@ -352,13 +357,15 @@ class bucket {
     }
   }
 
-  /// Takes `n` out of its bucket. \returns that bucket if it may be empty now, or null. \pre `n` is linked.
-  static bucket* erase(bucket_store& store, timer_number n) noexcept {
-    const entry_place p = store.place(n);
+  /// Takes `n`, whose entry lies at `p`, out of its bucket. \returns whether its chunk has become sparse; then the next
+  /// call must be `close_gaps(store, p)`, which seldom happens. \pre `n` is linked.
+  [[nodiscard]] static bool erase(bucket_store& store, timer_number n, entry_place p) noexcept {
     store.unlink(n);
-    const std::uint32_t left = store.end(p);
-    return left % few == 0 ? store.owner(p)->close_gaps(store, p) : nullptr;
+    return store.end(p) % few == 0;
   }
+  /// Joins the chunk that `p` lies in with a neighbour if they fit, or takes it out if it is empty. \returns its bucket
+  /// if that is empty now, or null.
+  [[gnu::noinline]] static bucket* close_gaps(bucket_store& store, entry_place p) noexcept;
 
   /// What was written into the first chunk, whether it is still alive or not; this does not ask the store. \pre not
   /// empty, and no chunk was spliced into it.
@@ -455,7 +462,6 @@ class bucket {
   static constexpr std::uint32_t fewest_of_two = 50;
 
   [[gnu::noinline]] void make_room(bucket_store& store);
-  [[gnu::noinline]] bucket* close_gaps(bucket_store& store, entry_place p) noexcept;
   chunk& append(bucket_store& store, bool is_small) {
     chunk& c = store.acquire(is_small);
     store.set_owner(c, this);
