@@ -829,7 +829,12 @@ bool node::write_leased() {
   if (machine_.resting(asked_at)) {
     return false;
   }
-  ends_to_write ends = machine_.writes_ends(asked_at) ? machine_.to_end(2 * options_.batch) : ends_to_write();
+  ends_to_write ends;
+  if (machine_.writes_ends(asked_at)) {
+    ends = machine_.to_end(2 * options_.batch);
+  } else if (machine_.ends_wait_until() != instant::max()) {
+    TIMING_WHEEL_FAIL_POINT("node.end_waits");
+  }
   waits_for_begin_.store(!knows_threads_, std::memory_order_relaxed);  // before the look: a begin after that is told
   runs_.count_lost(machine_.lost());
   const allowance allowed = capacity_.now(runs_, lease_clock(), claim_limit_);

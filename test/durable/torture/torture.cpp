@@ -7,11 +7,14 @@
 // worker process is started that dies at one of the named points (src/durable/store/fail_point.hpp), or is stopped
 // there for longer than its lease. At the end one worker lives until nothing is due any more, and the ledger is read:
 // each check ran or was cancelled; a transactional one once; no two runs with the same fence; none was early, none ran
-// after its cancel.
+// after its cancel. A worker is one node for both kinds of check, or a node for each: a node that has leased ones only
+// lets the ends of runs wait for a claim.
 
 #include <sys/wait.h>
 
+#include <atomic>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -42,34 +45,47 @@ namespace rig = timing_wheel::rig;
 
 constexpr auto lease = 150ms;
 
+constexpr auto worker = "--worker";
+constexpr auto apart_worker = "--worker-apart";
+
+constexpr auto end_waits = "node.end_waits";  // a point that only a node with leased kinds alone passes
+
 // ---- the worker
 
-// Whether leases are to be extended: by a worker that tells its points, and by one that dies there. Elsewhere chance
-// decides, when the machine is slow.
-bool is_slow() {
-  const char* const plan = std::getenv("TIMING_WHEEL_FAIL_POINT");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  return plan != nullptr &&
-         (std::string_view(plan) == "list" || std::string_view(plan).find("of_extensions") != std::string_view::npos);
+// How many leased runs are so long that their leases are extended: the first one of a worker that tells its points, all
+// of one that dies there. Elsewhere chance decides, when the machine is slow.
+int long_runs() {
+  const char* const variable = std::getenv("TIMING_WHEEL_FAIL_POINT");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const std::string_view plan = variable == nullptr ? "" : variable;
+  return plan == "list" ? 1 : plan.find("of_extensions") != std::string_view::npos ? INT_MAX : 0;
 }
 
-// Runs what is due within the next moments, and ends.
-int work(const rig::place& where) {
+// Runs what is due within the next moments, and ends. `apart`: by a node for each kind.
+int work(const rig::place& where, bool apart) {
   const auto store = where.open_store(lease);
   const auto effects = where.connect();  // what a leased handler changes: beside the store, as another service would be
-  durable::scheduler checks(
-      *store,
-      {.look_ahead = 200ms, .poll = 20ms, .lease = lease, .threads = 2, .on_failure = [](const durable::failure& what) {
-         std::cerr << "failure: " << what.what << '\n';
-       }});
+  const durable::scheduler_options options{
+      .look_ahead = 200ms, .poll = 20ms, .lease = lease, .threads = 2, .on_failure = [](const durable::failure& what) {
+        std::cerr << "failure: " << what.what << '\n';
+      }};
+  durable::scheduler checks(*store, options);
+  std::optional<durable::scheduler> other;
+  if (apart) {
+    other.emplace(*store, options);
+  }
+  durable::scheduler& leased = apart ? *other : checks;
   checks.on("transactional", [&](durable::transaction& open, const durable::job& what) {
     const auto in = where.within(open);
     rig::write_run(*in, what, open.now().time_since_epoch().count());
     in->run("UPDATE orders SET given_back=given_back+1 WHERE id='" + what.key() + "'");
   });
+  std::atomic<int> left_long(long_runs());
   std::mutex mutex;
-  checks.on("leased",
-            [&, pause = is_slow() ? lease / 2 : 0ms](const durable::job& what) {
-              std::this_thread::sleep_for(pause);
+  leased.on("leased",
+            [&](const durable::job& what) {
+              if (left_long-- > 0) {
+                std::this_thread::sleep_for(lease / 2);
+              }
               const std::scoped_lock lock(mutex);
               // It refuses a fence below the highest.
               effects->begin();
@@ -80,13 +96,17 @@ int work(const rig::place& where) {
             },
             {.max_attempts = 1'000'000});
   checks.start();
+  if (other) {
+    other->start();
+  }
   const auto own = where.connect();
   for (int quiet = 0; quiet < 5;) {
     std::this_thread::sleep_for(5ms);
     quiet = own->ask("SELECT count(*) FROM " + where.table("check")) == 0 ? quiet + 1 : 0;
   }
   checks.stop();
-  return checks.stats().early == 0 ? 0 : 3;
+  leased.stop();
+  return checks.stats().early == 0 && leased.stats().early == 0 ? 0 : 3;
 }
 
 // ---- the judge
@@ -154,7 +174,21 @@ class torture {
       orders();
     }
     const std::string told = where_.file("points");
-    expect_good(start("list", told)->status());
+    const auto child = start("list", true, told);
+    const auto last_moment = std::chrono::steady_clock::now() + 10s;
+    for (; deaths_.count(end_waits) == 0; read_points(told)) {  // until one was due alone, and another 2 ms after it
+      if (std::chrono::steady_clock::now() > last_moment) {
+        throw std::runtime_error("fail points were not passed; they are compiled in for tests only");
+      }
+      std::this_thread::sleep_for(10ms);
+      orders();
+    }
+    expect_good(child->status());
+    read_points(told);
+  }
+
+  void read_points(const std::string& told) {
+    points_.clear();
     std::ifstream lines(told);
     for (std::string word; lines >> word;) {
       if (word == "point" && lines >> word) {
@@ -162,18 +196,17 @@ class torture {
         deaths_[word] = 0;
       }
     }
-    if (points_.empty()) {
-      throw std::runtime_error("no fail point was passed; they are compiled in for tests only");
-    }
   }
 
   void orders() {
     own_->begin();
+    std::chrono::milliseconds due(0);
     for (int i = 0; i < 6; ++i) {
       const std::string id = std::to_string(++count_);
       const std::string kind = one_in(2) ? "transactional" : "leased";
       own_->run(std::string("INSERT INTO orders(id,kind) VALUES('").append(id).append("','").append(kind).append("')"));
-      own_->schedule({.kind = kind, .key = id, .due = std::chrono::milliseconds(pick(40))});
+      due = one_in(2) ? due + 2ms : std::chrono::milliseconds(pick(40));  // an end waits 2 ms for a check
+      own_->schedule({.kind = kind, .key = id, .due = due});
       open_.emplace_back(id, kind);
     }
     own_->commit();
@@ -194,11 +227,11 @@ class torture {
     }
   }
 
-  [[nodiscard]] std::unique_ptr<rig::child_process> start(const std::string& plan,
+  [[nodiscard]] std::unique_ptr<rig::child_process> start(const std::string& plan, bool apart,
                                                           const std::string& told = "/dev/null") const {
     return std::make_unique<rig::child_process>(
-        std::vector<std::string>{"/bin/sh", "-c", R"(TIMING_WHEEL_FAIL_POINT=$1 exec "$0" --worker "$2" 2>"$3")",
-                                 program_, plan, where_.argument(), told});
+        std::vector<std::string>{"/bin/sh", "-c", R"(TIMING_WHEEL_FAIL_POINT=$1 exec "$0" "$4" "$2" 2>"$3")", program_,
+                                 plan, where_.argument(), told, apart ? apart_worker : worker});
   }
 
   static void expect_good(std::optional<int> status) {
@@ -212,13 +245,18 @@ class torture {
   void die(const std::string& point, const std::string& action) {
     where_.end_holds(*own_);
     const std::size_t pass = deaths_[point] == 0 ? 1 : 1 + pick(3);
-    const auto child = start(point + ":" + action + ":" + std::to_string(pass));
+    const bool apart = deaths_[point] == 0 || point == end_waits || one_in(2);
+    const auto child = start(point + ":" + action + ":" + std::to_string(pass), apart);
     std::optional<int> status;
-    int approvals = 5;  // else those who wait for long find nothing
+    int approvals = 5;                         // else those who wait for long find nothing
+    int later = point == end_waits ? 200 : 0;  // ms in which orders come, so that some are due when nothing else is
     while (!(status = child->status(WNOHANG | WUNTRACED))) {
       std::this_thread::sleep_for(1ms);
       if (action == "stop") {  // it may hold the lock for ever
         continue;
+      }
+      if (later > 0 && --later % 10 == 0) {
+        orders();
       }
       if (approvals > 0 && one_in(10)) {
         --approvals;
@@ -232,7 +270,7 @@ class torture {
       ++deaths_[point];
       std::this_thread::sleep_for(lease + 20ms);
       where_.end_holds(*own_);
-      const auto other = start("none:kill:1");
+      const auto other = start("none:kill:1", one_in(2));
       std::this_thread::sleep_for(10ms);
       child->send(SIGCONT);
       child->status();
@@ -246,7 +284,7 @@ class torture {
 
   void live() {
     where_.end_holds(*own_);
-    expect_good(start("none:kill:1")->status());
+    expect_good(start("none:kill:1", one_in(2))->status());
   }
 
   const std::string program_;
@@ -264,8 +302,8 @@ class torture {
 int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    if (arguments.size() == 2 && arguments[0] == "--worker") {
-      return work(*rig::place_of(arguments[1]));
+    if (arguments.size() == 2 && (arguments[0] == worker || arguments[0] == apart_worker)) {
+      return work(*rig::place_of(arguments[1]), arguments[0] == apart_worker);
     }
     const bool on_server = arguments.size() >= 2 && arguments[0] == "--store" && arguments[1] == "postgres";
     const std::size_t named = on_server ? 2 : 1;
