@@ -91,6 +91,7 @@ if(TIMING_WHEEL_POSTGRES)
       src/durable/postgres/transaction.cpp
       src/durable/postgres/users_call.cpp
       src/durable/postgres/users_session.cpp
+      src/durable/postgres/vacuum.cpp
       src/durable/postgres/values.cpp
     PUBLIC FILE_SET HEADERS FILES include/timing_wheel/durable/postgres_store.hpp)
   target_link_libraries(timing_wheel_durable PRIVATE PostgreSQL::PostgreSQL)

@@ -24,6 +24,7 @@ def cells(systems, rate, seconds):
     """Runs the systems at a rate, and yields a record of each, made from the summary of the harness."""
     results = Path(os.environ["HARNESS_SRC"]) / "results"
     before = set(results.glob("*/summary.json"))
+    load = os.getloadavg()[0]
     subprocess.run([sys.executable, RUN, "run", "--skip-build", "--systems", systems, "--producer-rate", str(rate),
                     "--phase", "warmup=warmup:10s", "--phase", f"clean=clean:{seconds}s"],
                    stdout=sys.stderr, check=True)
@@ -34,7 +35,7 @@ def cells(systems, rate, seconds):
         metrics = block["phases"]["clean"]["metrics"]
         median = {name: values["median"] for name, values in metrics.items()}
         peaks = {name: values["peak"] for name, values in metrics.items()}
-        yield {"when": time.strftime("%Y-%m-%d"), "system": system, "rate": rate, "seconds": seconds, "workers": 32,
+        yield {"when": time.strftime("%Y-%m-%d"), "load": round(load, 2), "system": system, "rate": rate, "seconds": seconds, "workers": 32,
                "version": adapter["revision"].get("pinned_version", adapter.get("version")),
                "enqueued_per_s": round(median["enqueue_rate"], 1), "done_per_s": round(median["completion_rate"], 1),
                **{name: round(median[name], 2) for name in LATENCIES}, "depth": median["queue_depth"],

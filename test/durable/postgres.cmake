@@ -49,7 +49,8 @@ function(timing_wheel_postgres_tests label)
   endforeach()
 endfunction()
 timing_wheel_postgres_tests(unit
-  postgres_store postgres_schema postgres_users_transaction postgres_error postgres_shares postgres_pooler)
+  postgres_store postgres_schema postgres_users_transaction postgres_error postgres_shares postgres_pooler
+  postgres_vacuum)
 timing_wheel_one_thread_tests(timing_wheel_postgres_tests unit postgres_page postgres_statements)
 
 timing_wheel_durable_tests(unit postgres_clock)

@@ -327,9 +327,6 @@ TEST(SleepSender, ThatIsRefusedTellsTheReasonAtOnce) {
   timer.stop();
 }
 
-#if !defined(_WIN32)
-#endif
-
 // ---- Where it completes ----
 
 TEST(SleepSender, CompletesOnTheExecutorOfTheService) {

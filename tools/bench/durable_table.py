@@ -22,6 +22,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import record
+
 SLOWER_US = 3300
 MILLION, TEN = 1_000_000, 10_000_000
 
@@ -223,8 +225,10 @@ TABLES = {"sqlite": SQLITE, "postgres": POSTGRES}
 
 
 def goal_names(store, disk):
-    """What is measured for goals on the slow disk (0) or the fast one (1). On that are all that have one."""
-    return sorted({name for row in TABLES[store] if row.goal and (row.bounds[disk] or disk == 1) for name in row.names})
+    """What is measured for goals on the slow disk (0) or the fast one (1). On that are all that have one. A backlog has
+    one beside other job queues only."""
+    return sorted({name for row in TABLES[store] if row.what.startswith("a backlog") or
+                   row.goal and (row.bounds[disk] or disk == 1) for name in row.names})
 
 
 def table(build, kept, stores, goals):
@@ -244,9 +248,9 @@ def measure(build, kept, store, disk, rows, names):
         environment |= {"LD_PRELOAD": str(build / "slow_sync.so"), "TIMING_WHEEL_SYNC_DELAY_US": str(SLOWER_US)}
     print(f"==> {store}, {name}", file=sys.stderr)
     chosen = [] if names is None else [f"--benchmark_filter=^({'|'.join(names)})$"]
-    out = f"--benchmark_out={build / kept}_{store}_{name}.json"
-    subprocess.run([str(build / f"durable_{store}_bench"), out, *chosen], env=environment, check=True,
-                   stdout=sys.stderr)
+    context = ",".join(f"{key}={value}" for key, value in record.context_of_run().items())
+    subprocess.run([str(build / f"durable_{store}_bench"), f"--benchmark_out={build / kept}_{store}_{name}.json",
+                    f"--benchmark_context={context}", *chosen], env=environment, check=True, stdout=sys.stderr)
 
 
 def read(build, kept):
@@ -265,7 +269,8 @@ def keep_short(build, folder):
                 "threads", "time_unit", "iterations"}
     for path in build.glob("goals_*.json"):
         run = json.loads(path.read_text(encoding="utf-8"))
-        about = {"when": run["context"]["date"][:10], "load": run["context"]["load_avg"][0]}
+        about = {"when": run["context"]["date"][:10], "load": run["context"]["load_avg"][0],
+                 "machine": record.machine(run["context"]), "commit": run["context"].get("commit")}
         lines = [about | {key: round(value, 3) if isinstance(value, float) else value for key, value in entry.items()
                           if key not in left_out} for entry in run["benchmarks"]]
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)

@@ -14,10 +14,10 @@
 // each of which updates a row of `orders`, by a prepared statement of its own or, "in batches", by one for all jobs of
 // a batch; lateness is left out. It prints a line of JSON for each round, with the load of the machine before it.
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
-import { loadavg } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -286,6 +286,9 @@ for (const name of ["server_version", "shared_buffers", "max_wal_size", "checkpo
   server[name] = (await pool.query(`SHOW ${name}`)).rows[0][name];
 }
 const when = new Date().toISOString().slice(0, 10);
+const machine = `${cpus().length} × ${cpus()[0].model}`;
+const git = spawnSync("git", ["describe", "--always", "--dirty", "--exclude=*"], { cwd: import.meta.dirname });
+const commit = git.status === 0 ? git.stdout.toString().trim() : undefined;
 const names = options.queues.split(",").filter(Boolean);
 const turns = [
   ...(options.ours ? [() => ours(options.ours)] : []),
@@ -303,7 +306,7 @@ for (let round = 1; round <= Number(options.rounds); ++round) {
     const load = Number(loadavg()[0].toFixed(2));
     for await (const figures of turn()) {
       const update = options.update ? { update: true } : {};
-      console.log(JSON.stringify({ when, disk: options.disk, load, ...update, round, ...figures, server }));
+      console.log(JSON.stringify({ when, machine, commit, disk: options.disk, load, ...update, round, ...figures, server }));
     }
   }
 }

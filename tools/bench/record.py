@@ -2,6 +2,7 @@
 """Keeps what benchmarks measured, a line of JSON for each: record.py FILE... >>benchmarks/results/core.jsonl
 
   record.py --table RESULTS PATTERN COUNTER...    prints them as a table: medians, and the lowest and the highest round
+  record.py --context                             prints what a result should tell of its run, for --benchmark_context
 
 Each FILE is a round, which a benchmark wrote with --benchmark_out=FILE. PATTERN is a regular expression for names.
 """
@@ -9,14 +10,28 @@ Each FILE is a round, which a benchmark wrote with --benchmark_out=FILE. PATTERN
 import json
 import re
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 
 NOT_MEASURED = {"family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads", "iterations"}
 
 
+def context_of_run():
+    """The processor, and the commit, or what there is of both."""
+    found = {}
+    try:
+        names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        found["processor"] = names[0].replace(",", "").replace("=", "")
+    except (OSError, IndexError):
+        pass
+    said = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True,
+                          cwd=Path(__file__).parent, check=False)
+    return found | ({"commit": said.stdout.strip()} if said.returncode == 0 else {})
+
+
 def machine(context):
-    """The processor, if `./dev bench` wrote it, and its larger caches; a virtual machine may tell those of its host."""
+    """The processor, if its run wrote it, and its larger caches; a virtual machine may tell those of its host."""
     sizes = [(f"L{cache['level']}", cache["size"]) for cache in context.get("caches", []) if cache["level"] > 1]
     return ", ".join([context.get("processor", f"{context['num_cpus']} processors")] +
                      [f"{level} {size / 2**20:.3g} MiB" for level, size in sizes])
@@ -27,7 +42,8 @@ def kept(paths):
     for path in paths:
         written = json.loads(Path(path).read_text(encoding="utf-8"))
         context = written["context"]
-        ran = {"when": context["date"][:10], "machine": machine(context)}
+        ran = {"when": context["date"][:10], "machine": machine(context)} | {
+            name: context[name] for name in ("commit",) if name in context}
         for run in written["benchmarks"]:
             if run.get("run_type") == "aggregate" or run.get("error_occurred"):
                 continue
@@ -62,7 +78,9 @@ def table(path, pattern, counters):
 def main():
     arguments = sys.argv[1:]
     try:
-        if arguments[:1] == ["--table"] and len(arguments) > 3:
+        if arguments == ["--context"]:
+            print(",".join(f"{name}={value}" for name, value in context_of_run().items()))
+        elif arguments[:1] == ["--table"] and len(arguments) > 3:
             print("\n".join(table(arguments[1], arguments[2], arguments[3:])))
         elif arguments and not arguments[0].startswith("-"):
             for line in kept(arguments):

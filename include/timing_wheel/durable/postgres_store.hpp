@@ -28,8 +28,8 @@ namespace timing_wheel::durable {
 struct postgres_options {
   /// The schema of the tables. The store quotes it, so any name will do.
   std::string schema = "timing_wheel";
-  /// How many connections the store has at a time, at most, beside one for the extension of leases. In [1, 64]. It
-  /// opens each when it needs one more.
+  /// How many connections the store has at a time, at most, beside one for the extension of leases and one for
+  /// `vacuum`. In [1, 64]. It opens each when it needs one more.
   std::size_t connections = 4;
   /// If none of the connection string's hosts accepts a connection in this time, the call fails. From 1 ms to 1 000 000
   /// s, some eleven days.
@@ -46,6 +46,10 @@ struct postgres_options {
   bool connect_at_once = true;
   /// Whether the store prepares its statements. Behind PgBouncer it must be false.
   bool prepare = true;
+  /// Whether nodes vacuum the table of checks, if their role owns it (from PostgreSQL 17 on: if it has `MAINTAIN`). A
+  /// store whose runs have left 50 000 dead rows, and 5 % of a large table, begins a `VACUUM` on a connection of its
+  /// own, and does not wait for it.
+  bool vacuum = true;
   /// How long the parts of a request may be.
   request_limits limits = {};
 };

@@ -201,6 +201,29 @@ result connection::run_alone(const query& which, const parameters& values) {
   return done;
 }
 
+void connection::begin(const char* doing, const std::string& text) {
+  rules_.counts->statements.fetch_add(1, std::memory_order_relaxed);
+  PQsetnonblocking(connection_, 1);
+  send(PQsendQuery(connection_, text.c_str()), doing);
+  begun_ = doing;
+}
+
+bool connection::is_done() {
+  if (begun_ == nullptr) {
+    return true;
+  }
+  PQflush(connection_);
+  if (PQconsumeInput(connection_) == 0) {
+    fail(result(), connection_, begun_);
+  }
+  if (PQisBusy(connection_) != 0) {
+    return false;
+  }
+  const char* const doing = std::exchange(begun_, nullptr);
+  wait(doing);  // for nothing: all of it is there
+  return true;
+}
+
 void connection::commit() {
   const kept_warning warned(connection_);
   const result ended = run("committing", sql::commit, 1);

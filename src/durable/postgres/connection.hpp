@@ -84,6 +84,11 @@ class connection {
   const std::string& prepare(const std::string& sql);
   /// Runs one that commits by itself. \throws timer_error, also as `commit`
   result run_alone(const query& which, const parameters& values);
+  /// Sends a text, whose answer `is_done` reads; until then nothing else may be run. \throws timer_error
+  void begin(const char* doing, const std::string& text);
+  /// Whether nothing is under way any more that was begun so. Never waits. \throws timer_error if it has failed, or the
+  /// connection is broken.
+  [[nodiscard]] bool is_done();
   /// Commits. A server that gives up waiting for its synchronous standby says so by a warning only: that is an error.
   /// \throws timer_error
   void commit();
@@ -121,6 +126,7 @@ class connection {
   std::vector<std::pair<const query*, std::string>> prepared_;  // and their names
   std::list<std::string> prepared_for_user_;                    // their names, which stay where they are
   std::vector<std::string> planner_of_user_;
+  const char* begun_ = nullptr;  // what was begun, and was not seen to end
   bool silent_ = false;
 };
 

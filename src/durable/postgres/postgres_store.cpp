@@ -14,6 +14,7 @@
 #include "durable/postgres/pool.hpp"
 #include "durable/postgres/schema.hpp"
 #include "durable/postgres/transaction.hpp"
+#include "durable/postgres/vacuum.hpp"
 #include "durable/store/instant.hpp"
 #include "durable/store/overview.hpp"
 #include "durable/store/range.hpp"
@@ -87,7 +88,8 @@ class postgres_store::implementation final : public store {
         transaction_rules_(rules_for(options_, counts_)),
         reading_rules_(rules_for(options_, counts_, true)),
         pool_(conninfo, options_.connections, options_, connection_rules_),
-        kept_(conninfo, 1, options_, connection_rules_) {
+        kept_(conninfo, 1, options_, connection_rules_),
+        vacuum_(conninfo, connection_rules_) {
     if (options_.connect_at_once) {
       const pool::guard first(pool_);
     }
@@ -211,6 +213,7 @@ class postgres_store::implementation final : public store {
   server_clock clock_;
   pool pool_;
   pool kept_;  // for urgent transactions: no other use of the store can take its one connection
+  table_vacuum vacuum_;
 
   std::mutex mutex_;
   std::set<std::thread::id> writing_;  // guarded by mutex_: who is in a transaction
@@ -242,6 +245,7 @@ postgres_store::implementation::~implementation() {
   if (process_.is_child()) {
     pool_.abandon();
     kept_.abandon();
+    vacuum_.abandon();
   }
 }
 
@@ -681,6 +685,10 @@ std::optional<run_counts> postgres_store::implementation::runs_of_last_minute() 
 }
 
 void postgres_store::implementation::tell_runs(std::string_view node, const run_counts& since) {
+  check_process();
+  if (options_.vacuum) {
+    vacuum_.ended(since.ended);
+  }
   if (!may_tell_runs_.exchange(false, std::memory_order_relaxed) &&
       ask(sql::look_for_rights, parameters().bind(run_counts_name_)).rows() == 0) {
     return;
