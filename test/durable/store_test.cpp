@@ -397,6 +397,23 @@ TEST_P(Store, SpreadsManyRequestsInTheOrderOfTheirKeys) {
   spread_in_key_order({});
 }
 
+TEST(SpreadInKeyOrder, FillsTheWindowEvenly) {
+  constexpr int count = 100'000;
+  const instant midnight = instant() + 24h * 365 * 80;
+  std::vector<request> all;
+  for (int i = 0; i < count; ++i) {
+    all.push_back(asked(std::to_string(count + i * 7919LL % count), midnight, ""));  // each key once, in disorder
+    all.back().window = 1h;
+  }
+  spread_in_key_order(all);
+  int wrong = 0;
+  for (int i = 0; i < count; ++i) {
+    const request& one = all[static_cast<std::size_t>(i)];
+    wrong += one.key == std::to_string(count + i) && one.due.at({}) == midnight + i * 36ms && one.window == 0s ? 0 : 1;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST_P(Store, GathersTheChecksWhoseWindowsShareAMoment) {
   const instant midnight = instant() + 24h * 365 * 80;
   const auto due = [this](const std::string& key, due_time when) {

@@ -61,6 +61,10 @@ class CountsTest(unittest.TestCase):
             moves, looks, *others = (cell.strip() for cell in counted[engine].strip("|").split("|"))
             self.assertEqual(work, f"{moves} moves" if looks == "0" else f"{looks} looks", engine)
             self.assertEqual([wakeups, late, memory], [others[0], *others[2:]], engine)
+        seconds, moves, wakeups, late = re.search(
+            r"`default`, `--window (\d+)s` \|[^|]+\|[^|]+\| (\S+) moves, (\S+) \| ([^|]+) \|", page).groups()
+        counted = re.search(rf"^\| `default` \| {seconds} s \|(.*)\|$", tuning, re.MULTILINE)[1].split("|")
+        self.assertEqual([moves, wakeups, late], [counted[at].strip() for at in (0, 2, 4)])
 
 
 if __name__ == "__main__":

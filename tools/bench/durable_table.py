@@ -304,8 +304,8 @@ def outside(path):
     rows = ["| | fast | slow |", "|---|---|---|"]
     for row in dict.fromkeys(line["row"] for line in lines):
         cells = [[line for line in lines if (line["row"], line["disk"]) == (row, disk)] for disk in ("fast", "slow")]
-        figures = [[", ".join(show(run[name]) for run in runs) for name, show in shown.items()
-                    if runs and name in runs[0]] for runs in cells]
+        figures = [[", ".join(show(run[name]) for run in runs if name in run) for name, show in shown.items()
+                    if any(name in run for run in runs)] for runs in cells]
         rows.append(f"| {row} | {' | '.join('; '.join(each) or '–' for each in figures)} |")
     return "\n".join(rows)
 
