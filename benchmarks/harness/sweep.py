@@ -35,7 +35,8 @@ def cells(systems, rate, seconds):
         metrics = block["phases"]["clean"]["metrics"]
         median = {name: values["median"] for name, values in metrics.items()}
         peaks = {name: values["peak"] for name, values in metrics.items()}
-        yield {"when": time.strftime("%Y-%m-%d"), "load": round(load, 2), "system": system, "rate": rate, "seconds": seconds, "workers": 32,
+        yield {"when": time.strftime("%Y-%m-%d"), "load": round(load, 2), "system": system, "rate": rate,
+               "seconds": seconds, "workers": 32,
                "version": adapter["revision"].get("pinned_version", adapter.get("version")),
                "enqueued_per_s": round(median["enqueue_rate"], 1), "done_per_s": round(median["completion_rate"], 1),
                **{name: round(median[name], 2) for name in LATENCIES}, "depth": median["queue_depth"],

@@ -25,9 +25,13 @@ def context_of_run():
         found["processor"] = names[0].replace(",", "").replace("=", "")
     except (OSError, IndexError):
         pass
-    said = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True,
-                          cwd=Path(__file__).parent, check=False)
-    return found | ({"commit": said.stdout.strip()} if said.returncode == 0 else {})
+    try:
+        said = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True,
+                              cwd=Path(__file__).parent, check=True)
+        found["commit"] = said.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    return found
 
 
 def machine(context):
@@ -47,7 +51,7 @@ def kept(paths):
         for run in written["benchmarks"]:
             if run.get("run_type") == "aggregate" or run.get("error_occurred"):
                 continue
-            line = lines.setdefault((run["name"], ran["machine"]), ran | {"name": run["name"]})
+            line = lines.setdefault((run["name"], *ran.values()), ran | {"name": run["name"]})
             for counter, value in run.items():
                 if isinstance(value, (int, float)) and counter not in NOT_MEASURED:
                     line.setdefault(counter, []).append(float(f"{value:.4g}"))

@@ -6,10 +6,10 @@
 // Windows need, the stop tokens. Where only the library or only its user has it, the linker finds no symbol of this
 // name, which is defined in src/system/same_build.cpp. Every public header with such a type includes this one.
 
-#if defined(_WIN32) && defined(_GLIBCXX_USE_POSIX_SEMAPHORE)
-#define TIMING_WHEEL_SAME_BUILD GLIBCXX_USE_POSIX_SEMAPHORE_is_set_here_but_not_in_the_library
-#elif defined(_WIN32)
-#define TIMING_WHEEL_SAME_BUILD GLIBCXX_USE_POSIX_SEMAPHORE_is_set_in_the_library_but_not_here
+#if defined(_WIN32) && defined(_GLIBCXX_USE_POSIX_SEMAPHORE) && defined(_GLIBCXX_DEBUG)
+#define TIMING_WHEEL_SAME_BUILD GLIBCXX_USE_POSIX_SEMAPHORE_and_GLIBCXX_DEBUG_are_set_here_but_not_in_the_library
+#elif defined(_WIN32) && defined(_GLIBCXX_USE_POSIX_SEMAPHORE)
+#define TIMING_WHEEL_SAME_BUILD GLIBCXX_USE_POSIX_SEMAPHORE_alone_is_set_here_but_not_in_the_library
 #elif defined(_GLIBCXX_DEBUG)
 #define TIMING_WHEEL_SAME_BUILD GLIBCXX_DEBUG_is_set_here_but_not_in_the_library
 #else

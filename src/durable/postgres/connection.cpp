@@ -201,27 +201,21 @@ result connection::run_alone(const query& which, const parameters& values) {
   return done;
 }
 
-void connection::begin(const char* doing, const std::string& text) {
+void connection::run_long(const char* doing, const std::string& text, std::chrono::seconds longest,
+                          const std::function<bool()>& is_over) {
+  const clock::time_point until = clock::now() + longest;
   rules_.counts->statements.fetch_add(1, std::memory_order_relaxed);
   PQsetnonblocking(connection_, 1);
   send(PQsendQuery(connection_, text.c_str()), doing);
-  begun_ = doing;
-}
-
-bool connection::is_done() {
-  if (begun_ == nullptr) {
-    return true;
+  while (!wait_for(static_cast<short>(POLLIN | (PQflush(connection_) == 1 ? POLLOUT : 0)),
+                   clock::now() + std::chrono::milliseconds(100))) {
+    if (is_over() || clock::now() > until) {
+      silent_ = true;
+      cancel();
+      fail(doing, "57014", "it was cancelled");
+    }
   }
-  PQflush(connection_);
-  if (PQconsumeInput(connection_) == 0) {
-    fail(result(), connection_, begun_);
-  }
-  if (PQisBusy(connection_) != 0) {
-    return false;
-  }
-  const char* const doing = std::exchange(begun_, nullptr);
-  wait(doing);  // for nothing: all of it is there
-  return true;
+  wait(doing);
 }
 
 void connection::commit() {

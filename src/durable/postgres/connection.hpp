@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <list>
 #include <optional>
 #include <span>
@@ -84,11 +85,10 @@ class connection {
   const std::string& prepare(const std::string& sql);
   /// Runs one that commits by itself. \throws timer_error, also as `commit`
   result run_alone(const query& which, const parameters& values);
-  /// Sends a text, whose answer `is_done` reads; until then nothing else may be run. \throws timer_error
-  void begin(const char* doing, const std::string& text);
-  /// Whether nothing is under way any more that was begun so. Never waits. \throws timer_error if it has failed, or the
-  /// connection is broken.
-  [[nodiscard]] bool is_done();
+  /// Runs a statement by its text, which may take `longest`. When `is_over` says so, which is asked ten times a second,
+  /// it is cancelled. \throws timer_error
+  void run_long(const char* doing, const std::string& text, std::chrono::seconds longest,
+                const std::function<bool()>& is_over);
   /// Commits. A server that gives up waiting for its synchronous standby says so by a warning only: that is an error.
   /// \throws timer_error
   void commit();
@@ -126,7 +126,6 @@ class connection {
   std::vector<std::pair<const query*, std::string>> prepared_;  // and their names
   std::list<std::string> prepared_for_user_;                    // their names, which stay where they are
   std::vector<std::string> planner_of_user_;
-  const char* begun_ = nullptr;  // what was begun, and was not seen to end
   bool silent_ = false;
 };
 

@@ -686,7 +686,7 @@ std::optional<run_counts> postgres_store::implementation::runs_of_last_minute() 
 
 void postgres_store::implementation::tell_runs(std::string_view node, const run_counts& since) {
   check_process();
-  if (options_.vacuum) {
+  if (options_.vacuum && options_.prepare) {
     vacuum_.ended(since.ended);
   }
   if (!may_tell_runs_.exchange(false, std::memory_order_relaxed) &&

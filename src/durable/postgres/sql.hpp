@@ -322,13 +322,13 @@ inline constexpr query tell_runs{"telling of runs", "timing_wheel_tell_runs",
                                  "forgotten AS (DELETE FROM @run_count WHERE ctid=ANY(ARRAY(SELECT place FROM old))) "
                                  "INSERT INTO @run_count(node,told,begun,ended,failed) "
                                  "VALUES($1::text," TIMING_WHEEL_NOW ",$2::bigint,$3::bigint,$4::bigint)"};
-// $1: the name of the table. How many of its rows are dead, from how many on it is worth a vacuum, and whether the role
-// may do that. On a large table it is autovacuum that comes first.
+// $1: the name of the table. How many of its rows are dead, from how many on it is worth a vacuum, whether the role may
+// do that, and how many rows were changed or deleted so far. On a large table it is autovacuum that comes first.
 inline constexpr query dead_rows{
     "looking for dead rows", "timing_wheel_dead_rows",
     "SELECT coalesce(s.n_dead_tup,0)::bigint,(50000+greatest(c.reltuples,0)*0.05)::bigint,"
     "CASE WHEN current_setting('server_version_num')::integer>=170000 THEN has_table_privilege(c.oid,'MAINTAIN') "
-    "ELSE pg_has_role(c.relowner,'USAGE') END::integer "
+    "ELSE pg_has_role(c.relowner,'USAGE') END::integer,coalesce(s.n_tup_upd+s.n_tup_del,0)::bigint "
     "FROM pg_class c LEFT JOIN pg_stat_all_tables s ON s.relid=c.oid WHERE c.oid=to_regclass($1::text)"};
 // Behind another one it would wait, and then find nothing; to shorten the table it would lock it.
 inline constexpr const char* vacuum = "VACUUM (SKIP_LOCKED, TRUNCATE false) @check";

@@ -5,68 +5,74 @@
 
 #include "durable/postgres/sql.hpp"
 #include "durable/postgres/values.hpp"
+#include "system/thread_setup.hpp"
 
 namespace timing_wheel::durable::postgres {
 
-namespace {
-
-constexpr std::uint64_t shortest_pause = 50'000;
-constexpr std::uint64_t longest_pause = 16 * shortest_pause;
-constexpr std::chrono::milliseconds longest_look(1'000);
-
-connection_rules of_vacuum(connection_rules rules) {
-  rules.statement_timeout = std::chrono::hours(1);
-  return rules;
+table_vacuum::~table_vacuum() {
+  stop_.store(true, std::memory_order_relaxed);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
 }
 
-}  // namespace
-
-table_vacuum::table_vacuum(const std::string& conninfo, const connection_rules& rules)
-    : rules_(of_vacuum(rules)), address_(conninfo, rules_), pause_(shortest_pause) {}
-
+// Acquire: what the last thread has written is read, and the next thread reads it.
 void table_vacuum::ended(std::uint64_t runs) noexcept {
-  since_.fetch_add(runs, std::memory_order_relaxed);
+  const std::uint64_t since = since_.fetch_add(runs, std::memory_order_relaxed) + runs;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || refused_) {
+  if (!lock || works_.load(std::memory_order_acquire) || since < pause_) {
     return;
   }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  since_.store(0, std::memory_order_relaxed);
+  works_.store(true, std::memory_order_relaxed);
   try {
-    if ((connection_ == nullptr || connection_->is_done()) && since_.load(std::memory_order_relaxed) >= pause_) {
-      look();
-    }
+    const detail::signals_blocked none;
+    thread_ = std::thread([this] { work(); });
   } catch (...) {
-    if (connection_ == nullptr) {
-      since_.store(0, std::memory_order_relaxed);  // to connect is not tried again at once, for that may take a second
-    }
-    connection_.reset();
+    works_.store(false, std::memory_order_relaxed);
   }
 }
 
-// Where an open snapshot keeps the dead rows, a vacuum is in vain, and the next one waits for twice as many runs.
-void table_vacuum::look() {
-  if (connection_ == nullptr) {
-    connection_ = address_.connect(longest_look, rules_, true);
-    connection_->answer_within = longest_look;
+void table_vacuum::work() noexcept {
+  try {
+    look();
+  } catch (...) {
+    pause_ = std::min(2 * pause_, longest_pause);
   }
-  const result seen = connection_->run(sql::dead_rows, parameters().bind(rules_.prefix + "check"));
-  const auto runs = static_cast<std::int64_t>(since_.exchange(0, std::memory_order_relaxed));
-  refused_ = seen.rows() == 0 || seen.integer(0, 2) == 0;
-  if (refused_) {
-    connection_.reset();
+  works_.store(false, std::memory_order_release);
+}
+
+// Where an open snapshot keeps the dead rows, a vacuum is in vain: of the rows that were dead when the last one began,
+// more than a half still are.
+void table_vacuum::look() {
+  constexpr std::chrono::seconds longest_try(1);
+  const std::unique_ptr<connection> on = address_.connect(longest_try, rules_, true);
+  const result seen = on->run(sql::dead_rows, parameters().bind(rules_.prefix + "check"));
+  if (seen.rows() == 0 || seen.integer(0, 2) == 0) {
+    pause_ = longest_pause;  // the role may not; it may get the right
     return;
   }
   const std::int64_t dead = seen.integer(0, 0);
-  const bool was_in_vain = dead_ > 0 && dead - runs > dead_ / 2;
+  const std::int64_t gone = seen.integer(0, 3);
+  const bool was_in_vain = dead_ > 0 && dead - (gone - gone_) > dead_ / 2;
   pause_ = was_in_vain ? std::min(2 * pause_, longest_pause) : shortest_pause;
   dead_ = 0;
+  gone_ = gone;
   if (dead >= seen.integer(0, 1)) {
     dead_ = dead;
-    connection_->begin("vacuuming", text_of(sql::vacuum, rules_.prefix));
+    on->run("vacuuming", "SET statement_timeout='1h'", 1);
+    on->run_long("vacuuming", text_of(sql::vacuum, rules_.prefix), std::chrono::hours(1),
+                 [this] { return stop_.load(std::memory_order_relaxed); });
   }
 }
 
 void table_vacuum::abandon() {
-  static_cast<void>(connection_.release());  // NOLINT(bugprone-unused-return-value)
+  if (thread_.joinable()) {
+    thread_.detach();
+  }
 }
 
 }  // namespace timing_wheel::durable::postgres
