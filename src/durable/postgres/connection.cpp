@@ -137,6 +137,21 @@ void fail(const result& answer, const PGconn* connection, std::string_view doing
   fail(doing, sqlstate, text);
 }
 
+std::thread thread_without_signals(std::function<void()> work) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread made(std::move(work));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return made;
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+}
+
 connection::connection(PGconn* open, const connection_rules& rules) : connection_(open), rules_(rules) {
   PQsetNoticeProcessor(
       connection_, [](void*, const char*) {}, nullptr);
@@ -406,21 +421,11 @@ void connection::cancel() const noexcept {
     std::shared_ptr<PGcancel> to(PQgetCancel(connection_), freed());
     const auto ended = std::make_shared<std::promise<void>>();
     std::future<void> end = ended->get_future();
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // none of the program's signals is for that thread
-    try {
-      std::thread([to = std::move(to), ended] {
-        std::array<char, 256> words{};
-        PQcancel(to.get(), words.data(), static_cast<int>(words.size()));
-        ended->set_value();
-      }).detach();
-    } catch (...) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_without_signals([to = std::move(to), ended] {
+      std::array<char, 256> words{};
+      PQcancel(to.get(), words.data(), static_cast<int>(words.size()));
+      ended->set_value();
+    }).detach();
     end.wait_for(patience);
   } catch (...) {  // NOLINT(bugprone-empty-catch): what made it necessary is told
   }

@@ -5,7 +5,6 @@
 
 #include "durable/postgres/sql.hpp"
 #include "durable/postgres/values.hpp"
-#include "system/thread_setup.hpp"
 
 namespace timing_wheel::durable::postgres {
 
@@ -29,8 +28,7 @@ void table_vacuum::ended(std::uint64_t runs) noexcept {
   since_.store(0, std::memory_order_relaxed);
   works_.store(true, std::memory_order_relaxed);
   try {
-    const detail::signals_blocked none;
-    thread_ = std::thread([this] { work(); });
+    thread_ = thread_without_signals([this] { work(); });
   } catch (...) {
     works_.store(false, std::memory_order_relaxed);
   }
