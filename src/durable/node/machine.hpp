@@ -154,11 +154,9 @@ class machine {
   /// \throws std::bad_alloc.
   [[nodiscard]] ends_to_write to_end(std::size_t limit) const { return claims_.to_end(limit); }
   [[nodiscard]] bool has_ends() const noexcept { return claims_.has_ends(); }
-  /// Until when ends wait: the past if they are to be written now, the end of time if there are none. If all kinds are
-  /// leased, they wait for a row that is due within 2 ms of the first of them, because its claim then takes them along:
-  /// one round trip and one commit in place of two, and no claim waits for a round of ends.
-  [[nodiscard]] instant ends_wait_until() const;
-  /// Whether there are ends to be written now.
+  /// Whether there are ends to be written now. If all kinds are leased, ends wait for a row that is due within 2 ms of
+  /// the first of them, because its claim then takes them along: one round trip and one commit in place of two, and no
+  /// claim waits for a round of ends.
   [[nodiscard]] bool writes_ends(instant now) const { return ends_wait_until() <= now; }
   /// They were written; `still_ours` in the tickets says how. What is `locked` is tried again after `aside`.
   void has_ended(const ends_to_write& written, instant now,
@@ -209,6 +207,7 @@ class machine {
 
  private:
   void restart(instant now);
+  [[nodiscard]] instant ends_wait_until() const;
   timer_number add(const upcoming& what) { return rows_.add(what, suspicious(kinds_[what.kind], what)); }
   void meet(const upcoming& one, const read_range& read, instant now);
   void meet_again(timer_number number, const upcoming& one, instant now);

@@ -832,7 +832,7 @@ bool node::write_leased() {
   ends_to_write ends;
   if (machine_.writes_ends(asked_at)) {
     ends = machine_.to_end(2 * options_.batch);
-  } else if (machine_.ends_wait_until() != instant::max()) {
+  } else if (machine_.has_ends()) {
     TIMING_WHEEL_FAIL_POINT("node.end_waits");
   }
   waits_for_begin_.store(!knows_threads_, std::memory_order_relaxed);  // before the look: a begin after that is told

@@ -222,12 +222,14 @@ void connection::run_long(const char* doing, const std::string& text, std::chron
   rules_.counts->statements.fetch_add(1, std::memory_order_relaxed);
   PQsetnonblocking(connection_, 1);
   send(PQsendQuery(connection_, text.c_str()), doing);
-  while (!wait_for(static_cast<short>(POLLIN | (PQflush(connection_) == 1 ? POLLOUT : 0)),
-                   clock::now() + std::chrono::milliseconds(100))) {
+  while (PQflush(connection_) == 1 || PQisBusy(connection_) == 1) {
     if (is_over() || clock::now() > until) {
       silent_ = true;
       cancel();
       fail(doing, "57014", "it was cancelled");
+    }
+    if (wait_for(POLLIN, clock::now() + std::chrono::milliseconds(100)) && PQconsumeInput(connection_) == 0) {
+      break;  // `wait` says why
     }
   }
   wait(doing);
