@@ -174,12 +174,16 @@ TEST_F(PostgresVacuum, ARoleThatDoesNotOwnTheTableLetsItBe) {
   EXPECT_EQ(vacuums(1), 1) << "it has got the right";
 }
 
-TEST_F(PostgresVacuum, OneThatIsNotToVacuumDoesNot) {
+TEST_F(PostgresVacuum, OneThatIsNotToVacuumOrToPrepareDoesNot) {
   postgres_options without = options;
   without.vacuum = false;
   postgres_store quiet(server().conninfo(), without);
+  without = options;
+  without.prepare = false;
+  postgres_store behind_a_pooler(server().conninfo(), without);
   die(60'000);
   tell(quiet, 50'000);
+  tell(behind_a_pooler, 50'000);
   EXPECT_EQ(vacuums(), 0);
 }
 

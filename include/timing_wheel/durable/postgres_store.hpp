@@ -46,9 +46,10 @@ struct postgres_options {
   bool connect_at_once = true;
   /// Whether the store prepares its statements. Behind PgBouncer it must be false.
   bool prepare = true;
-  /// Whether nodes vacuum the table of checks, if their role owns it (from PostgreSQL 17 on: if it has `MAINTAIN`), and
-  /// `prepare` is set. When 50 000 runs of a store have ended, and 50 000 rows plus 5 % of the table are dead, the store
-  /// runs a `VACUUM` in a thread and on a connection of its own. The destructor cancels one that is under way.
+  /// Whether the store vacuums the table of checks. It needs `prepare`, and a role that owns the table (from PostgreSQL
+  /// 17 on: one that has `MAINTAIN`). When 50 000 runs of the store have ended, and 50 000 rows plus 5 % of the table
+  /// are dead, the store runs a `VACUUM` in a thread and on a connection of its own. The destructor cancels one that is
+  /// under way.
   bool vacuum = true;
   /// How long the parts of a request may be.
   request_limits limits = {};

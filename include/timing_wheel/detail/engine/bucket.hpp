@@ -364,7 +364,7 @@ class bucket {
     return store.end(p) % few == 0;
   }
   /// Joins the chunk that `p` lies in with a neighbour if they fit, or takes it out if it is empty. \returns its bucket
-  /// if that is empty now, or null.
+  /// if that is empty now, or null. \pre `erase` of the entry at `p` has just said so.
   [[gnu::noinline]] static bucket* close_gaps(bucket_store& store, entry_place p) noexcept;
 
   /// What was written into the first chunk, whether it is still alive or not; this does not ask the store. \pre not
