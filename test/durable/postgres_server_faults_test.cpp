@@ -158,10 +158,11 @@ class PostgresFailover : public testing::Test {  // NOLINT(readability-identifie
 };
 
 TEST_F(PostgresFailover, AStandbyTellsAnOperatorWhatThereIs) {
-  postgres_store store(primary_.conninfo());
+  // An answer says that the standby has applied the log up to here, the tables among it.
+  postgres_store store(primary_.conninfo() + " options='-c synchronous_commit=remote_apply'");
   store.transact([](store_transaction& open) { open.schedule({.kind = "work", .key = "a", .due = 1h}); });
   postgres_store reader(standby_->conninfo());
-  EXPECT_TRUE(wait_until([&] { return reader.count({}, 10) == 1; }));
+  EXPECT_EQ(reader.count({}, 10), 1U);
   EXPECT_EQ(reader.list({.limit = 10}).at(0).key, "a");
   EXPECT_EQ(reader.count_kinds().at(0).pending, 1U);
   EXPECT_TRUE(reader.nodes().value().empty());
