@@ -227,35 +227,7 @@ void take_store(const command& of, options& chosen) {
   }
 }
 
-std::string in_shell(const std::string& word) {
-  constexpr const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/=,+%@";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) {
-    return word;
-  }
-  std::string quoted = "'";
-  for (const char each : word) {
-    quoted.append(each == '\'' ? "'\\''" : std::string(1, each));
-  }
-  return quoted.append("'");
-}
-
 }  // namespace
-
-std::string command_line(const options& chosen, const std::string& command, const std::vector<std::string>& words) {
-  std::string line = common::program_name("timing-wheel") + " " + command;
-  const auto add = [&](const std::string& word) { line.append(" ").append(in_shell(one_line(word, 1000))); };
-  const bool is_secret = chosen.command == "serve" || chosen.store.find("password") != std::string::npos ||
-                         chosen.store.find("://") != std::string::npos;
-  if (!chosen.store_is_usual) {
-    add(is_secret ? "STORE" : chosen.store);
-  }
-  std::for_each(words.begin(), words.end(), add);
-  if (!chosen.schema.empty()) {
-    add("--schema");
-    add(chosen.schema);
-  }
-  return line;
-}
 
 options parse_options(int argc, const char* const* argv) {
   options chosen;

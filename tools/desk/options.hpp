@@ -66,9 +66,4 @@ struct options {
 /// \throws failure (usage) with one line.
 [[nodiscard]] options parse_options(int argc, const char* const* argv);
 
-/// What to type next, for a shell: the command on the store of `chosen`, as that was named, with these words. "STORE"
-/// stands for one that may hold a secret.
-[[nodiscard]] std::string command_line(const options& chosen, const std::string& command,
-                                       const std::vector<std::string>& words);
-
 }  // namespace timing_wheel::desk

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "common/program.hpp"
 #include "desk/text.hpp"
 #ifdef TIMING_WHEEL_DESK_SQLITE
 #include <sqlite3.h>
@@ -106,6 +108,18 @@ place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]]
 #endif
 }
 
+std::string in_shell(const std::string& word) {
+  constexpr const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/=,+%@";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) {
+    return word;
+  }
+  std::string quoted = "'";
+  for (const char each : word) {
+    quoted.append(each == '\'' ? "'\\''" : std::string(1, each));
+  }
+  return quoted.append("'");
+}
+
 }  // namespace
 
 place open_place(const options& chosen) {
@@ -125,6 +139,22 @@ place open_place(const options& chosen) {
                                           "string of PostgreSQL, such as \"host=db dbname=shop\"");
   }
   return open_server(chosen.store, chosen.schema, connections);
+}
+
+std::string command_line(const options& chosen, const std::string& command, const std::vector<std::string>& words) {
+  std::string line = common::program_name("timing-wheel") + " " + command;
+  const auto add = [&](const std::string& word) { line.append(" ").append(in_shell(one_line(word, 1000))); };
+  const bool is_secret = chosen.command == "serve" || chosen.store.find("password") != std::string::npos ||
+                         chosen.store.find("://") != std::string::npos;
+  if (!chosen.store_is_usual) {
+    add(is_secret ? "STORE" : chosen.store);
+  }
+  std::for_each(words.begin(), words.end(), add);
+  if (!chosen.schema.empty()) {
+    add("--schema");
+    add(chosen.schema);
+  }
+  return line;
 }
 
 }  // namespace timing_wheel::desk

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "desk/options.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -20,5 +21,10 @@ struct place {
 
 /// Opens it. Makes no file and no table. \throws failure (no_store).
 [[nodiscard]] place open_place(const options& chosen);
+
+/// What to type next, for a shell: the command on the store of `chosen`, as that was named, with these words. "STORE"
+/// stands for one that may hold a secret.
+[[nodiscard]] std::string command_line(const options& chosen, const std::string& command,
+                                       const std::vector<std::string>& words);
 
 }  // namespace timing_wheel::desk
