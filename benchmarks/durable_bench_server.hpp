@@ -12,7 +12,7 @@ namespace timing_wheel::bench {
 
 using timing_wheel::test::private_postgres;
 using timing_wheel::test::private_postgres_options;
-using user_session = timing_wheel::test::postgres_session;
+using user_session = timing_wheel::test::sql_session;
 
 /// A server of the program's own that syncs, on the disk to be measured, with tables that are made anew for each run.
 /// Or one on this machine that is there for nothing else: TIMING_WHEEL_BENCH_SERVER, its connection string.

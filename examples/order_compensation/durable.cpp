@@ -41,21 +41,21 @@ class run_place {
   explicit run_place(const options& chosen) : own_(!chosen.store || *chosen.store == "postgres") {
     const std::string store = chosen.store.value_or("sqlite:" + own_file());
     try {
-      place_ = store == "postgres" ? rig::private_place() : rig::place_of(store);
+      site_ = store == "postgres" ? rig::private_site() : rig::site_of(store);
     } catch (const std::runtime_error& error) {
       throw common::usage_error(std::string("--store: ") + error.what());
     }
     if (own_) {
-      place_->remove();  // of an earlier process with our number, which was killed
+      site_->remove();  // of an earlier process with our number, which was killed
     } else if (store.starts_with("sqlite:")) {
       check_file(store.substr(store.find(':') + 1));
     }
-    prepare(*place_);
+    prepare(*site_);
     if (own_ && !chosen.quiet) {
-      const std::string where = place_->argument();
+      const std::string where = site_->argument();
       const std::string address = where.substr(where.find(':') + 1);
       std::cerr << "while this runs, look at its tables with "
-                << (place_->on_server() ? "psql '" + address + "'" : "sqlite3 " + address)
+                << (site_->on_server() ? "psql '" + address + "'" : "sqlite3 " + address)
                 << ", or on a page: ./dev desk serve '" << where << "'\n";
     }
   }
@@ -63,21 +63,21 @@ class run_place {
   run_place& operator=(const run_place&) = delete;
   ~run_place() {
     if (own_ && !kept_) {
-      place_->remove();
+      site_->remove();
     }
   }
 
-  [[nodiscard]] rig::place& get() const { return *place_; }
+  [[nodiscard]] rig::site& get() const { return *site_; }
   /// \returns its name; empty if it goes with this run.
   std::string close(bool good) {
     kept_ = !good;
-    return !own_ ? place_->name() : good ? "" : place_->keep();
+    return !own_ ? site_->name() : good ? "" : site_->keep();
   }
 
  private:
   const bool own_;
   bool kept_ = false;
-  std::unique_ptr<rig::place> place_;
+  std::unique_ptr<rig::site> site_;
 };
 
 /// Sorted. \returns the value that so many are not above.
@@ -108,10 +108,10 @@ void write_recovery(report& all, const std::string& label, const char* key,
 class durable_run {
  public:
   /// \param whole_plan all of it is placed, however long that takes.
-  durable_run(report& all, rig::place& where, const options& chosen, order_plan plan, bool whole_plan,
+  durable_run(report& all, rig::site& where, const options& chosen, order_plan plan, bool whole_plan,
               common::progress& shown, const std::atomic<bool>& stop)
       : report_(all),
-        place_(where),
+        site_(where),
         options_(chosen),
         whole_plan_(whole_plan),
         progress_(shown),
@@ -135,13 +135,13 @@ class durable_run {
     wait_for_the_end();
     keeper_.finish();
     report_.interrupted = stop_;
-    database_.use([this](rig::database& in) { return judge(in, place_); });  // waits for a server that comes back
+    database_.use([this](rig::database& in) { return judge(in, site_); });  // waits for a server that comes back
     write_report();
   }
 
  private:
   [[nodiscard]] std::int64_t pending() {
-    return database_.ask("SELECT count(*) FROM " + place_.table("check") + " WHERE kind IN ('verify','probe')");
+    return database_.ask("SELECT count(*) FROM " + site_.table("check") + " WHERE kind IN ('verify','probe')");
   }
   [[nodiscard]] static std::string grouped(std::int64_t count) {
     return common::grouped(static_cast<std::uint64_t>(count));
@@ -151,7 +151,7 @@ class durable_run {
 
   std::int64_t begin_run() {
     if (earlier_orders_ != 0 && !options_.quiet) {
-      std::cerr << place_.name() << ": continued, after " << grouped(earlier_orders_) << " orders of earlier runs, "
+      std::cerr << site_.name() << ": continued, after " << grouped(earlier_orders_) << " orders of earlier runs, "
                 << grouped(earlier_pending_) << " checks of them pending\n";
     }
     return database_.ask("INSERT INTO shop_run SELECT coalesce(max(id),0)+1,0 FROM shop_run RETURNING id");
@@ -194,7 +194,7 @@ class durable_run {
         return;
       }
       progress_.show(grouped(left) + " checks pending, " + kills());
-      if (left != last || database_.ask("SELECT min(due) FROM " + place_.table("check")) > database_.now()) {
+      if (left != last || database_.ask("SELECT min(due) FROM " + site_.table("check")) > database_.now()) {
         last = left;
         since = steady::now();
       }
@@ -206,8 +206,8 @@ class durable_run {
   }
 
   void write_report() {
-    const std::unique_ptr<rig::database> in = place_.connect();
-    const verdict outcome = judge(*in, place_);
+    const std::unique_ptr<rig::database> in = site_.connect();
+    const verdict outcome = judge(*in, site_);
     write_orders(outcome);
     write_times(*in);
     write_nodes(*in);
@@ -314,7 +314,7 @@ class durable_run {
   }
 
   report& report_;
-  rig::place& place_;
+  rig::site& site_;
   const options& options_;
   const bool whole_plan_;
   common::progress& progress_;
@@ -357,7 +357,7 @@ void run_durable(report& all, const options& chosen, const std::vector<order>* o
 }
 
 void run_worker(std::int64_t number, nanoseconds delay) {
-  const std::unique_ptr<rig::place> where = rig::told_place();
+  const std::unique_ptr<rig::site> where = rig::told_site();
   // What is due before the next look is late by a poll: with a short delay that is each check.
   const auto poll = std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(delay / 10), 10ms, 250ms);
   rig::be_a_node(number, *where, {.poll = poll},

@@ -33,11 +33,11 @@ void replay(report& all, const options& chosen, const std::vector<order>& orders
 /// Keeps orders, stock and checks in one database. This process places and approves orders; others, the workers, run
 /// the checks, and are killed again and again, if asked to; so is a server of its own. Ends when nothing is pending.
 /// \param orders of a file, to be lived through in scaled time; null: orders are made.
-/// \throws usage_error if the place cannot be used; std::runtime_error.
+/// \throws usage_error if the site cannot be used; std::runtime_error.
 void run_durable(report& all, const options& chosen, const std::vector<order>* orders, common::progress& shown,
                  const std::atomic<bool>& stop);
 
-/// The program of a worker: runs the checks of the place that its standard input names, until that ends, as it does
+/// The program of a worker: runs the checks of the site that its standard input names, until that ends, as it does
 /// when its parent dies. A handler gives the stock back in the transaction that ends the check.
 void run_worker(std::int64_t number, std::chrono::nanoseconds delay);
 

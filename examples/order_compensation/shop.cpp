@@ -39,8 +39,8 @@ void make_tables(rig::database& in) {
   }
 }
 
-/// Changes nothing. \returns whether the tables are there. A place that has others in their way cannot be used.
-bool has_tables(const rig::place& where) {
+/// Changes nothing. \returns whether the tables are there. A site that has others in their way cannot be used.
+bool has_tables(const rig::site& where) {
   const std::unique_ptr<rig::database> in = where.connect();
   const auto count = [&](const std::string& which) {
     return in->ask("SELECT count(*) FROM " + where.tables() + which);
@@ -56,7 +56,7 @@ bool has_tables(const rig::place& where) {
 
 /// The orders and the runs of their checks say what the stock should be. Conditions are counted as numbers, which all
 /// databases can sum.
-std::string fate_of_all_orders(const rig::place& where) {
+std::string fate_of_all_orders(const rig::site& where) {
   const std::string checks = where.table("check");
   return "WITH fired AS (SELECT number,count(*) AS times FROM run WHERE kind='verify' GROUP BY number),"
          "fate AS ("
@@ -89,7 +89,7 @@ std::string fate_of_all_orders(const rig::place& where) {
 
 }  // namespace
 
-void prepare(rig::place& where) {
+void prepare(rig::site& where) {
   try {
     const bool is_there = has_tables(where);
     where.prepare();
@@ -104,7 +104,7 @@ void prepare(rig::place& where) {
   }
 }
 
-shop::shop(const rig::place& where, std::int64_t run, std::int64_t first_id, nanoseconds delay, order_plan plan)
+shop::shop(const rig::site& where, std::int64_t run, std::int64_t first_id, nanoseconds delay, order_plan plan)
     : run_(run), next_id_(first_id), delay_(delay), plan_(std::move(plan)), next_(plan_()), database_(where) {}
 
 bool shop::due(nanoseconds now) const {
@@ -204,7 +204,7 @@ void shop::place(rig::database& in, std::int64_t id, std::int64_t clock) const {
   }
 }
 
-void serve(durable::scheduler& checks, const rig::place& where, std::int64_t worker) {
+void serve(durable::scheduler& checks, const rig::site& where, std::int64_t worker) {
   checks.on(check_kind, [&where, worker](durable::transaction& open, std::span<const durable::job> all) {
     const std::unique_ptr<rig::database> in = where.within(open);
     std::set<std::pair<std::uint32_t, std::int64_t>> orders;  // by product, as `shop` changes the stock
@@ -227,7 +227,7 @@ bool verdict::exact() const noexcept {
          std::all_of(faults.begin(), faults.end(), [](const auto& each) { return each.second == 0; });
 }
 
-verdict judge(rig::database& in, const rig::place& where) {
+verdict judge(rig::database& in, const rig::site& where) {
   const std::vector<std::int64_t> row = in.run(fate_of_all_orders(where));
   verdict all;
   std::size_t column = 0;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "durable/support/ledger.hpp"
-#include "durable/support/place.hpp"
+#include "durable/support/site.hpp"
 #include "ledger.hpp"
 #include "orders.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -26,8 +26,8 @@ namespace rig = timing_wheel::rig;
 inline constexpr const char* check_kind = "verify";  ///< Of the check of an order.
 
 /// Makes the tables of a shop beside those of the checks, and fills its stock; or leaves them as they are.
-/// \throws common::usage_error if the place cannot be used, or has the tables of something else.
-void prepare(rig::place& where);
+/// \throws common::usage_error if the site cannot be used, or has the tables of something else.
+void prepare(rig::site& where);
 
 /// Places orders and takes approvals, in transactions of its own connection. An order's row, its reservation and its
 /// check are written in one transaction; so are a confirmation and the cancel of the check. What is to be done at the
@@ -37,7 +37,7 @@ void prepare(rig::place& where);
 class shop {
  public:
   /// \param where must outlive this. \param run the row of this run. \param first_id of its orders.
-  shop(const rig::place& where, std::int64_t run, std::int64_t first_id, std::chrono::nanoseconds delay,
+  shop(const rig::site& where, std::int64_t run, std::int64_t first_id, std::chrono::nanoseconds delay,
        order_plan plan);
 
   /// Does what is to be done so long after the beginning, at most a batch of it, in one transaction.
@@ -81,9 +81,9 @@ class shop {
 /// Adds the handler of a worker: what the checks do, on the connection of the store. It does not ask whether the order
 /// is still open: that a check runs once, and not after a cancel, is for the checks to see to. So the ledger shows if
 /// it does not. \param where must outlive `checks`.
-void serve(timing_wheel::durable::scheduler& checks, const rig::place& where, std::int64_t worker);
+void serve(timing_wheel::durable::scheduler& checks, const rig::site& where, std::int64_t worker);
 
-/// What has become of all orders of a place, of earlier runs too. Read by one statement, so at one instant.
+/// What has become of all orders of a site, of earlier runs too. Read by one statement, so at one instant.
 struct verdict {
   std::uint64_t orders = 0;
   std::uint64_t cancelled = 0;  ///< Orders that were confirmed.
@@ -100,6 +100,6 @@ struct verdict {
   [[nodiscard]] bool exact() const noexcept;
 };
 
-[[nodiscard]] verdict judge(rig::database& in, const rig::place& where);
+[[nodiscard]] verdict judge(rig::database& in, const rig::site& where);
 
 }  // namespace order_compensation

@@ -375,7 +375,7 @@ class TIMING_WHEEL_EXPORT timer {
   timer_handle by_rule(Next&& next, F&& callback, const schedule_options& options, std::error_code* error) {
     using rule_type = std::decay_t<Next>;
     const bool nothing = detail::is_null<rule_type>(next);
-    detail::held rule(std::forward<Next>(next));
+    detail::forwarded rule(std::forward<Next>(next));
     detail::given_with_rule<detail::next_deadline<rule_type>, rule_type, F> source(rule.get(),
                                                                                    std::forward<F>(callback));
     if (nothing || source.where() == detail::task_source::kept::nowhere) {

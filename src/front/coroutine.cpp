@@ -47,21 +47,21 @@ bool awaited_sleep::await_suspend(std::coroutine_handle<> coroutine) {
   if (begin(what_, what_.error)) {
     return true;
   }
-  how_ = end::refused;
+  how_ = wake_reason::refused;
   return false;
 }
 
 sleep_result awaited_sleep::await_resume() {
   on_stop_.reset();
   handle_ = {};
-  if (how_ == end::refused) {
+  if (how_ == wake_reason::refused) {
     return sleep_result::failed;
   }
   const bool is_stopped = has(stop);
   std::error_code error;
-  if (how_ == end::refused_by_executor) {
+  if (how_ == wake_reason::refused_by_executor) {
     error = std::make_error_code(std::errc::resource_unavailable_try_again);
-  } else if (how_ == end::dropped && !is_stopped) {
+  } else if (how_ == wake_reason::dropped && !is_stopped) {
     error = timer_errc::stopped;
   }
   if (error || what_.error != nullptr) {
@@ -86,12 +86,12 @@ awaited_sleep::~awaited_sleep() {
   }
 }
 
-void awaited_sleep::wake(sleeping& of, end how) { static_cast<awaited_sleep&>(of).pass_on(how); }
+void awaited_sleep::wake(sleeping& of, wake_reason how) { static_cast<awaited_sleep&>(of).pass_on(how); }
 
 // The frame may have gone when this returns.
-void awaited_sleep::pass_on(end how) {
+void awaited_sleep::pass_on(wake_reason how) {
   if (is_handed_over_) {
-    how_ = how == end::dropped ? end::refused_by_executor : how_;
+    how_ = how == wake_reason::dropped ? wake_reason::refused_by_executor : how_;
     resume();
     return;
   }
@@ -106,13 +106,13 @@ void awaited_sleep::pass_on(end how) {
 // If the executor throws, the coroutine has been resumed: by the task, or because the task is destroyed. What it throws
 // may come from the coroutine, which an executor has run at once. A timer that fires passes it on to `on_error`; one
 // that is dropped, by a destructor perhaps, cannot.
-void awaited_sleep::hand_over(end how) {
+void awaited_sleep::hand_over(wake_reason how) {
   is_handed_over_ = true;
   const executor_ref on = what_.on;
   try {
     on(task(alarm(*this)));
   } catch (...) {
-    if (how == end::fired) {
+    if (how == wake_reason::fired) {
       throw;
     }
   }

@@ -23,14 +23,14 @@ alarm::alarm(alarm&& other) noexcept : sleep_(std::exchange(other.sleep_, nullpt
 
 alarm::~alarm() {
   if (sleep_ != nullptr && std::exchange(sleep_->alarm_, nullptr) == this) {
-    sleep_->ring(sleeping::end::dropped);
+    sleep_->ring(sleeping::wake_reason::dropped);
   }
 }
 
 void alarm::operator()() {
   if (sleeping* const sleep = std::exchange(sleep_, nullptr); sleep != nullptr) {
     sleep->alarm_ = nullptr;
-    sleep->ring(sleeping::end::fired);
+    sleep->ring(sleeping::wake_reason::fired);
   }
 }
 
@@ -89,7 +89,7 @@ void sleeping::obey(stop_rule rule, const timer_handle& timer) noexcept {
   }
 }
 
-void sleeping::ring(end how) {
+void sleeping::ring(wake_reason how) {
   if (!is_armed_or_waits()) {
     end_ = how;
     set(over);

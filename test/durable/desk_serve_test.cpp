@@ -262,7 +262,7 @@ TEST_P(DeskServe, TellsAllOfACheckAndHidesPayloadsIfAsked) {
 #ifdef TIMING_WHEEL_TEST_POSTGRES
   if (on_server()) {
     put(store, "late");
-    const postgres_session culprit(server().conninfo());
+    const sql_session culprit(server().conninfo());
     culprit.execute("BEGIN; UPDATE " + made.options.at(1) + ".check SET payload='secret' WHERE key='late'");
     EXPECT_THAT(serving(*this, {"--redact"}).ask("GET /v1/kinds/close/checks/late/why").body,
                 AllOf(HasSubstr("A transaction is in the way"), Not(HasSubstr("secret"))));

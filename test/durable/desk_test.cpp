@@ -30,7 +30,7 @@ class Desk : public desk_case {  // NOLINT(readability-identifier-naming): a sui
   static void on_database(const desk_place& on, const std::string& statements) {
 #ifdef TIMING_WHEEL_TEST_POSTGRES
     if (!on.options.empty()) {
-      postgres_session(server().conninfo() + " options='-c search_path=" + on.options.at(1) + "'").execute(statements);
+      sql_session(server().conninfo() + " options='-c search_path=" + on.options.at(1) + "'").execute(statements);
     }
 #endif
 #ifdef TIMING_WHEEL_TEST_SQLITE
@@ -323,8 +323,8 @@ TEST_P(DeskOnServer, WhyNamesTheTransactionInTheWay) {
   put(store, "a");
   const std::string table = made.options.at(1) + ".check";
   const std::string row = table + " WHERE key='a' FOR ";
-  const postgres_session culprit(server().conninfo() + " application_name=psql");
-  const postgres_session another(server().conninfo());
+  const sql_session culprit(server().conninfo() + " application_name=psql");
+  const sql_session another(server().conninfo());
   const std::string named = "process " + culprit.ask("SELECT pg_backend_pid()") + " of postgres (psql";
   culprit.execute("BEGIN; SELECT FROM " + row + "UPDATE");
   const ended done = run({"why", "close", "a"});
@@ -346,7 +346,7 @@ TEST_P(DeskOnServer, WhyNamesTheTransactionInTheWay) {
   put(store, "free");
   culprit.execute("ROLLBACK; BEGIN; SELECT FROM " + row + "UPDATE");
   {
-    const postgres_session third(server().conninfo());
+    const sql_session third(server().conninfo());
     const std::string waits = third.ask("SELECT pg_backend_pid()");
     std::thread queue([&] { third.execute("BEGIN; SELECT FROM " + row + "UPDATE; ROLLBACK"); });
     wait_until([&] { return another.ask("SELECT cardinality(pg_blocking_pids(" + waits + "))") == "1"; });
@@ -360,14 +360,14 @@ TEST_P(DeskOnServer, WhyNamesTheTransactionInTheWay) {
   const std::string waiting = another.ask("SELECT pg_backend_pid()");
   std::thread handler(
       [&] { another.execute("BEGIN; DELETE FROM " + table + "; SELECT pg_advisory_lock(7); ROLLBACK"); });
-  const postgres_session watcher(server().conninfo());
+  const sql_session watcher(server().conninfo());
   wait_until([&] { return watcher.ask("SELECT cardinality(pg_blocking_pids(" + waiting + "))") == "1"; });
   const ended chain = run({"why", "close", "a"});
   culprit.execute("ROLLBACK; SELECT pg_advisory_unlock(7)");
   handler.join();
   EXPECT_THAT(chain.out, HasSubstr(named)) << "of a handler that waits";
   EXPECT_THAT(chain.out, Not(HasSubstr("process " + waiting)));
-  const postgres_session node(server().conninfo() + " application_name=timing_wheel");
+  const sql_session node(server().conninfo() + " application_name=timing_wheel");
   const std::string session = node.ask("SELECT pg_backend_pid()");
   culprit.execute("SELECT pg_advisory_lock(8)");
   std::thread elsewhere([&] { node.execute("SELECT pg_advisory_lock(8)"); });
@@ -562,7 +562,7 @@ TEST_P(DeskOnServer, AServerThatGoesAwayInTheMiddleLeavesWhatWasDone) {
   put_many(count);
   std::thread hand([&] {
     wait_until([&] { return store.count({}, count) < count; });
-    const postgres_session admin(server().conninfo());
+    const sql_session admin(server().conninfo());
     admin.execute("BEGIN; LOCK TABLE " + made.options.at(1) + ".audit IN EXCLUSIVE MODE");
     const std::string waits = " FROM pg_stat_activity WHERE wait_event_type='Lock'";
     wait_until([&] { return server().ask("SELECT count(*)" + waits) != "0"; });
@@ -619,7 +619,7 @@ TEST_P(DeskOnServer, CheckNamesTheRightsThatARoleLacks) {
 // Not even a read gets through.
 TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATable) {
   const std::string& schema = made.options.at(1);
-  const postgres_session culprit(server().conninfo());
+  const sql_session culprit(server().conninfo());
   culprit.execute("SET application_name=migration; BEGIN; LOCK TABLE " + schema + ".check");
   const std::string impatient = made.named + " options='-c lock_timeout=200'";
   for (const words& each : {words{"list", impatient}, {"why", impatient, "close", "a"}}) {
@@ -640,11 +640,11 @@ TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATable) {
 // As the server does when a statement takes too long.
 TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATableIfTheServerEndsTheStatement) {
   const std::string& schema = made.options.at(1);
-  const postgres_session culprit(server().conninfo());
+  const sql_session culprit(server().conninfo());
   culprit.execute("SET application_name=migration; BEGIN; LOCK TABLE " + schema + ".check");
   std::atomic<bool> over = false;
   std::thread hand([&] {
-    const postgres_session admin(server().conninfo());
+    const sql_session admin(server().conninfo());
     while (!over) {
       admin.execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type='Lock'");
       std::this_thread::sleep_for(20ms);
@@ -722,7 +722,7 @@ TEST_P(DeskOnServer, CheckFindsATransactionThatIsOpenForLong) {
                 "'SELECT pg_catalog.now()+interval ''" + minutes + "min'''");
     return run_alone({"check", made.named + " options='-c search_path=" + schema + ",pg_catalog'", "--schema", schema});
   };
-  const postgres_session culprit(server().conninfo());
+  const sql_session culprit(server().conninfo());
   culprit.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 'a report'");
   const std::string process = std::to_string(culprit.backend());
   EXPECT_THAT(after("9").out, Not(HasSubstr("has had a transaction open")));
@@ -735,9 +735,9 @@ TEST_P(DeskOnServer, CheckFindsATransactionThatIsOpenForLong) {
 
 TEST_P(DeskOnServer, CheckFindsThatFewConnectionsAreLeft) {
   EXPECT_THAT(run({"check"}).out, testing::ContainsRegex("ok     [0-9]+ of 100 connections are used"));
-  std::vector<std::unique_ptr<postgres_session>> others;
+  std::vector<std::unique_ptr<sql_session>> others;
   while (others.size() < 81) {
-    others.push_back(std::make_unique<postgres_session>(server().conninfo()));
+    others.push_back(std::make_unique<sql_session>(server().conninfo()));
   }
   const ended done = run({"check"});
   EXPECT_EQ(done.status, 4) << done.err;

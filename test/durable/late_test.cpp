@@ -1,7 +1,7 @@
 // Every place where a check can wait, with a wedge in it: the lag has to grow.
 
 #include "durable/support/forwarding_store.hpp"
-#include "durable/support/users_place.hpp"
+#include "durable/support/users_site.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {

@@ -224,7 +224,7 @@ TEST_F(PostgresError, ALookThatIsGivenUpDoesNotWaitOnInTheServer) {
     all_rows(impatient);
     user.execute("BEGIN; LOCK TABLE " + table("check") + " IN ACCESS EXCLUSIVE MODE");
     EXPECT_EQ(sqlstate(error_of([&] { all_rows(impatient); })), prepare ? "57014" : "08006");
-    const postgres_session watching(server().conninfo());
+    const sql_session watching(server().conninfo());
     const std::string waiting =
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock' AND application_name='" + schema + "'";
     EXPECT_TRUE(wait_until([&] { return watching.ask(waiting) == "0"; }, 1s)) << prepare;

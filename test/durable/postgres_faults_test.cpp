@@ -168,7 +168,7 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   postgres_store store(server->conninfo());
   scheduler own(store);
   // It waits for this lock, within its transaction, and is stopped there.
-  postgres_session blocking(server->conninfo());
+  sql_session blocking(server->conninfo());
   blocking.execute("BEGIN");
   blocking.execute("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE");
   rig::child_process first = node_process(500ms);
@@ -234,7 +234,7 @@ TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
   const auto promised = schedule_all(own, 20, 30ms, 700ms);
   EXPECT_TRUE(wait_for_end(server->conninfo(), 20s));
   EXPECT_TRUE(wrong.finish());
-  EXPECT_THAT(postgres_session(server->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
+  EXPECT_THAT(sql_session(server->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
   judge(server->conninfo(), promised);
 }
 
@@ -256,7 +256,7 @@ struct looks {
   double statements = 0;
 };
 
-looks looks_of(const postgres_session& own) {
+looks looks_of(const sql_session& own) {
   const auto row = own.rows(
       "SELECT coalesce(sum(shared_blks_hit+shared_blks_read),0),sum(calls) FROM pg_stat_statements "
       "WHERE query ILIKE '%timing_wheel%check%' AND query NOT ILIKE '%count(*)%'");
@@ -264,7 +264,7 @@ looks looks_of(const postgres_session& own) {
 }
 
 /// Of seconds of light work: pages for each statement.
-double pages_a_statement(const postgres_session& own, node& here, const std::string& prefix, int seconds = 1) {
+double pages_a_statement(const sql_session& own, node& here, const std::string& prefix, int seconds = 1) {
   own.execute("SELECT pg_stat_statements_reset()");
   const auto begin = steady::now();
   for (int number = 0; steady::now() < begin + std::chrono::seconds(seconds); ++number) {
@@ -284,7 +284,7 @@ struct lateness {
   std::string text;
 };
 
-lateness lateness_of(const postgres_session& own, const std::string& prefix) {
+lateness lateness_of(const sql_session& own, const std::string& prefix) {
   const std::string part = "round((percentile_cont(";
   const std::string of_it = ") WITHIN GROUP (ORDER BY at-due)/1e3)::numeric,2),";
   const auto row = own.rows("SELECT count(*)," + part + "0.5" + of_it + part + "0.99" + of_it +
@@ -298,14 +298,14 @@ TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
   const int rows = asked_for("TIMING_WHEEL_DEAD_ROWS", 30'000);
   const int seconds = asked_for("TIMING_WHEEL_SNAPSHOT_SECONDS", 1);
   const bool is_long = seconds >= 60;
-  const postgres_session own(server->conninfo());
+  const sql_session own(server->conninfo());
   own.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
   // Who takes over the shares of the dead looks from the beginning once: there are to be none.
   own.execute("DELETE FROM timing_wheel.node");
   own.execute("UPDATE timing_wheel.share SET owner=NULL");
   node here(server->conninfo(), 30s);
   const double clean = pages_a_statement(own, here, "clean", std::min(seconds, 60));
-  const postgres_session holding(server->conninfo());
+  const sql_session holding(server->conninfo());
   holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
   EXPECT_EQ(holding.ask("SELECT count(*) FROM timing_wheel.check"), "0");
   const due_time long_ago = here.store.now() - 1h;  // what has just died is read again for two seconds

@@ -24,19 +24,19 @@ class PostgresLeases : public PostgresCase {  // NOLINT(readability-identifier-n
 
 // ---- locks of users' open transactions, on rows of jobs that run
 
-using lock_of_a_user = void (*)(const postgres_session& user, const std::string& schema, const std::string& key);
+using lock_of_a_user = void (*)(const sql_session& user, const std::string& schema, const std::string& key);
 const lock_of_a_user locks_of_users[] = {
-    [](const postgres_session& user, const std::string& schema, const std::string& key) {
+    [](const sql_session& user, const std::string& schema, const std::string& key) {
       user.execute("SELECT 1 FROM " + schema + ".check WHERE kind='long' AND key='" + key + "' FOR UPDATE");
     },
-    [](const postgres_session& user, const std::string& schema, const std::string& key) {  // a foreign key
+    [](const sql_session& user, const std::string& schema, const std::string& key) {  // a foreign key
       user.execute("INSERT INTO " + schema + ".orders SELECT id FROM " + schema + ".check WHERE kind='long' AND key='" +
                    key + "'");
     },
-    [](const postgres_session& user, const std::string& schema, const std::string& key) {
+    [](const sql_session& user, const std::string& schema, const std::string& key) {
       EXPECT_EQ(durable::cancel(user.get(), "long", key, {.schema = schema}), cancel_result::running);
     },
-    [](const postgres_session& user, const std::string& schema,
+    [](const sql_session& user, const std::string& schema,
        const std::string& key) {  // of a row that nobody else sees
       EXPECT_TRUE(schedule(user.get(), asked("new " + key, 1h), {.schema = schema}).inserted);
     },
@@ -54,9 +54,9 @@ TEST_F(PostgresLockedRow, HoldsUpNothingElse) {
   ASSERT_TRUE(jobs.begin(10));
   user.execute("CREATE TABLE " + table("orders") + "(check_id bigint REFERENCES " + table("check") +
                "(id) ON DELETE CASCADE)");
-  std::list<postgres_session> users;
+  std::list<sql_session> users;
   for (const lock_of_a_user lock : locks_of_users) {
-    postgres_session& each = users.emplace_back(server().conninfo());
+    sql_session& each = users.emplace_back(server().conninfo());
     each.execute("BEGIN");
     lock(each, schema, std::to_string(users.size() - 1));
   }
@@ -66,7 +66,7 @@ TEST_F(PostgresLockedRow, HoldsUpNothingElse) {
   }
   EXPECT_TRUE(wait_until([&] { return quick == 20; }));
   EXPECT_TRUE(wait_until([&] { return rows_of(store, "quick").empty(); })) << "their ends are written";
-  for (const postgres_session& each : users) {
+  for (const sql_session& each : users) {
     each.execute("ROLLBACK");
   }
   auto runs = jobs.finish();

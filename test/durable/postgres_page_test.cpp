@@ -38,7 +38,7 @@ class PostgresPage : public PostgresCase {  // NOLINT(readability-identifier-nam
 TEST_F(PostgresPage, ItsFunctionsScheduleCancelAndReschedule) {
   ASSERT_EQ(blocks[2].size(), 11U);
   grant(schema + "_shop", {blocks[2][0], blocks[2][1]});
-  const postgres_session shop(server().conninfo() + " user=" + schema + "_shop");
+  const sql_session shop(server().conninfo() + " user=" + schema + "_shop");
   EXPECT_EQ(shop.ask(here(blocks[2][2])), "t");
   EXPECT_EQ(shop.ask(here(blocks[2][3])), "moved");
   EXPECT_EQ(shop.ask(here(blocks[2][4])), "cancelled");
@@ -146,7 +146,7 @@ TEST_F(PostgresPage, ItsStatementsNameTheTransactionThatHasLockedACheck) {
   put(store, asked("b", instant()));
   const auto locked = [&] { return user.rows(here(blocks[4][8])); };
   EXPECT_TRUE(locked().empty());
-  const postgres_session other(server().conninfo());
+  const sql_session other(server().conninfo());
   other.execute("BEGIN");
   other.execute("SELECT * FROM " + table("check") + " WHERE key='b' FOR UPDATE");
   const auto found = locked();
@@ -202,7 +202,7 @@ TEST_F(PostgresPage, ARoleWithItsGrantsRuns) {
 
 TEST_F(PostgresPage, ARoleThatMaySchedulesInItsOwnTransactions) {
   grant(schema + "_shop", blocks[1]);
-  const postgres_session shop(server().conninfo() + " user=" + schema + "_shop");
+  const sql_session shop(server().conninfo() + " user=" + schema + "_shop");
   const request again = replacing(asked("a", 2h));
   EXPECT_TRUE(schedule(shop.get(), asked("a", 1h), target).inserted);
   EXPECT_TRUE(schedule(shop.get(), again, target).replaced);

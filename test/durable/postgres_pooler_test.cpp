@@ -62,7 +62,7 @@ TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
   postgres_options some = options;
   some.prepare = false;
   postgres_store pooled(between->conninfo(), some);
-  const postgres_session busy(between->conninfo());
+  const sql_session busy(between->conninfo());
   pooled.migrate();
   on_threads(3, [&](int number) {
     for (int round = 0; round < 30; ++round) {
@@ -94,9 +94,9 @@ TEST_F(PostgresPooler, ATransactionalHandlerHasTheLeaseAsItsLimitAndNobodyElse) 
   checks.schedule(asked("a", 0ms));
   EXPECT_EQ(limit.get_future().get(), "4s");
   checks.stop();
-  const postgres_session first(between->conninfo());
-  const postgres_session second(between->conninfo());
-  for (const postgres_session* each : {&first, &second}) {
+  const sql_session first(between->conninfo());
+  const sql_session second(between->conninfo());
+  for (const sql_session* each : {&first, &second}) {
     each->execute("BEGIN");
     EXPECT_EQ(each->ask("SHOW idle_in_transaction_session_timeout"), "0");
   }
@@ -127,16 +127,16 @@ TEST_F(PostgresPooler, OneThatDropsOptionsIsRefusedTooAndNothingIsSet) {
   const caught found = error_of([&] { const postgres_store pooled(careless.conninfo(), options); });
   EXPECT_EQ(sqlstate(found), "08P01") << found.words;
   EXPECT_THAT(found.words, HasSubstr("set postgres_options::prepare to false"));
-  const postgres_session first(careless.conninfo());
-  const postgres_session second(careless.conninfo());
-  for (const postgres_session* each : {&first, &second}) {
+  const sql_session first(careless.conninfo());
+  const sql_session second(careless.conninfo());
+  for (const sql_session* each : {&first, &second}) {
     each->execute("BEGIN");
     EXPECT_EQ(each->ask("SHOW enable_seqscan") + each->ask("SHOW statement_timeout"), "on0");
   }
 }
 
 TEST_F(PostgresPooler, UsersTransactionsNeedNothing) {
-  const postgres_session shop(between->conninfo());
+  const sql_session shop(between->conninfo());
   shop.execute("BEGIN");
   EXPECT_TRUE(schedule(shop.get(), asked("a", 1h), target).inserted);
   shop.execute("COMMIT");

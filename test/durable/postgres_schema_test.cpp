@@ -17,7 +17,7 @@ TEST(PostgresSchemaless, AnyNameWillDo) {
   store.migrate();
   put(store, "a");
   EXPECT_THAT(claim(store), SizeIs(1));
-  const postgres_session user(server().conninfo());
+  const sql_session user(server().conninfo());
   EXPECT_TRUE(schedule(user.get(), asked("b"), {.schema = name}).inserted);
 }
 
@@ -332,7 +332,7 @@ TEST_F(PostgresFunctions, AListThatLocksLeavesOutWhatOthersHaveLocked) {
     ASSERT_THAT(mine, testing::SizeIs(1));
     EXPECT_EQ(mine[0].key, "b");
     EXPECT_THAT(store.list({.limit = 9}), testing::SizeIs(2)) << "one that locks nothing waits for none";
-    const postgres_session other(server().conninfo());
+    const sql_session other(server().conninfo());
     EXPECT_EQ(other.ask("SELECT count(*) FROM (SELECT FROM " + table("check") + " FOR UPDATE SKIP LOCKED) x"), "0");
   });
   user.execute("COMMIT");
@@ -342,7 +342,7 @@ TEST_F(PostgresFunctions, NeedTheirOwnRightAndNoneOnTheTables) {
   const std::string role = schema + "_shop";
   user.execute("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + role +
                "; GRANT EXECUTE ON FUNCTION " + table("schedule") + " TO " + role);
-  const postgres_session shop(server().conninfo() + " user=" + role);
+  const sql_session shop(server().conninfo() + " user=" + role);
   EXPECT_EQ(shop.ask("SELECT " + table("schedule") + "('close','a','',interval '1 hour')"), "t");
   EXPECT_THROW(shop.execute("SELECT " + table("cancel") + "('close','a')"), std::runtime_error);
   EXPECT_THROW(shop.execute("SELECT count(*) FROM " + table("check")), std::runtime_error);
@@ -351,7 +351,7 @@ TEST_F(PostgresFunctions, NeedTheirOwnRightAndNoneOnTheTables) {
 // As a user's call in C++: the row of a check that runs stays free for its end, however long the transaction is open.
 TEST_F(PostgresFunctions, ACancelThatLosesItsRaceKeepsNoLock) {
   put(store, "a");
-  const postgres_session claims(server().conninfo());
+  const sql_session claims(server().conninfo());
   claims.execute("BEGIN; UPDATE " + table("check") + " SET lease=1");
   user.execute("BEGIN");
   auto answer = std::async(std::launch::async, [&] { return call("cancel('close','a')"); });

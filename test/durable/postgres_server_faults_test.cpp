@@ -15,10 +15,10 @@
 namespace timing_wheel::durable::test {
 namespace {
 
-using timing_wheel::test::postgres_session;
 using timing_wheel::test::private_postgres;
 using timing_wheel::test::private_postgres_options;
 using timing_wheel::test::scratch_folder;
+using timing_wheel::test::sql_session;
 
 long_jobs::store_maker stores_on(const std::string& conninfo) {
   return [conninfo] {
@@ -76,7 +76,7 @@ class PostgresFullDisk : public testing::Test {  // NOLINT(readability-identifie
       end();
     });
     EXPECT_TRUE(caller.schedule({.kind = "kept", .key = "after", .due = 1h}).inserted);
-    const postgres_session own(server.conninfo());
+    const sql_session own(server.conninfo());
     std::set<std::string> there;
     for (const auto& row : own.rows("SELECT encode(key,'escape') FROM timing_wheel.check")) {
       there.insert(row.front());
@@ -247,7 +247,7 @@ TEST_F(PostgresFailover, LosesNothingThatWasAnsweredDoublesNoRunAndLetsNoFenceFa
   EXPECT_TRUE(wait_until([&] { return !beating.fences()["a"].empty(); }));
   const auto before = beating.fences();
   fail_over();
-  const postgres_session own(standby_->conninfo());
+  const sql_session own(standby_->conninfo());
   EXPECT_TRUE(wait_until([&] { return beating.fences()["a"].size() > before.at("a").size() + 20; }));
   over = true;
   calling.join();

@@ -12,7 +12,7 @@ class PostgresUsersTransaction : public PostgresCase {  // NOLINT(readability-id
 
   // Of any other session.
   static void wait_for_a_lock() {
-    const postgres_session watching(server().conninfo());
+    const sql_session watching(server().conninfo());
     EXPECT_TRUE(wait_until(
         [&] { return watching.ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type='Lock'") != "0"; }));
   }
@@ -96,7 +96,7 @@ TEST_F(PostgresUsersTransaction, WhatIsPutBackWhileACallWaitsIsPendingForIt) {
 }
 
 TEST_F(PostgresUsersTransaction, TheSameKeyTwiceAtATimeIsInsertedOnce) {
-  const postgres_session other(server().conninfo());
+  const sql_session other(server().conninfo());
   user.execute("BEGIN");
   EXPECT_TRUE(schedule(user.get(), asked("a", 1h), target).inserted);
   scheduled second{true};
@@ -135,7 +135,7 @@ TEST_F(PostgresUsersTransaction, GoesOnAfterAKindThatIsNone) {
 
 TEST_F(PostgresUsersTransaction, RefusesAnEncodingThatChangesTheKind) {
   const std::string kind = "gr\xc3\xbcn";
-  const auto refuses = [&](const postgres_session& on) {
+  const auto refuses = [&](const sql_session& on) {
     durable::postgres_session session(on.get(), target);
     on.execute("BEGIN");
     for (const std::function<void()>& each :
@@ -161,7 +161,7 @@ TEST_F(PostgresUsersTransaction, RefusesAnEncodingThatChangesTheKind) {
   user.execute("CREATE DATABASE latin ENCODING LATIN1 TEMPLATE template0");
   const std::string latin = server().conninfo() + " dbname=latin";
   postgres_store(latin, options).migrate();
-  const postgres_session there(latin);
+  const sql_session there(latin);
   there.execute("SET client_encoding=SQL_ASCII");
   refuses(there);
 }

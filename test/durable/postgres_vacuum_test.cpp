@@ -81,7 +81,7 @@ TEST_F(PostgresVacuum, ALargeTableIsLeftToAutovacuum) {
 }
 
 TEST_F(PostgresVacuum, BehindAnOpenSnapshotTheNextWaitsForTwiceAsManyRuns) {
-  const postgres_session reader(server().conninfo());
+  const sql_session reader(server().conninfo());
   reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
   die(60'000);
   tell(50'000);
@@ -109,7 +109,7 @@ TEST_F(PostgresVacuum, WhereRunsLeaveManyDeadRowsEachVacuumCounts) {
 
 TEST_F(PostgresVacuum, ATableThatSomebodyElseVacuumsIsLeftAlone) {
   die(60'000);
-  const postgres_session other(server().conninfo());
+  const sql_session other(server().conninfo());
   other.execute("BEGIN; LOCK TABLE " + table("check") + " IN SHARE UPDATE EXCLUSIVE MODE");
   tell(50'000);
   EXPECT_EQ(vacuums(), 0) << "it does not wait";

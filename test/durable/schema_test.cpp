@@ -1,7 +1,7 @@
 // The tables that `migrate` makes, the same on each database. For the rest see sqlite_schema_test.cpp and
 // postgres_schema_test.cpp.
 
-#include "durable/support/users_place.hpp"
+#include "durable/support/users_site.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {

@@ -1,7 +1,7 @@
 // What calls within a user's own transaction promise, the same on each database. For the rest see
 // sqlite_users_transaction_test.cpp and postgres_users_transaction_test.cpp.
 
-#include "durable/support/users_place.hpp"
+#include "durable/support/users_site.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {

@@ -49,34 +49,34 @@ order_plan some_orders(int count) {
   };
 }
 
-/// A shop in a new place, with the run 1.
+/// A shop in a new site, with the run 1.
 class ShopLedger : public testing::TestWithParam<const char*> {  // NOLINT(readability-identifier-naming): a suite
  protected:
   ShopLedger() {
-    place_->remove();
-    prepare(*place_);
-    database_ = place_->connect();
+    site_->remove();
+    prepare(*site_);
+    database_ = site_->connect();
     run("INSERT INTO shop_run VALUES(1,0)");
   }
   ~ShopLedger() override {
     database_.reset();
-    place_->remove();
+    site_->remove();
   }
 
-  [[nodiscard]] static std::unique_ptr<rig::place> make() {
+  [[nodiscard]] static std::unique_ptr<rig::site> make() {
 #ifdef TIMING_WHEEL_RIG_POSTGRES
     if (std::string_view(GetParam()) == "postgres") {
-      return rig::postgres_place(server().conninfo() + new_database());
+      return rig::postgres_site(server().conninfo() + new_database());
     }
 #endif
-    return rig::sqlite_place(testing::TempDir() + std::to_string(::getpid()) + ".shop.db");
+    return rig::sqlite_site(testing::TempDir() + std::to_string(::getpid()) + ".shop.db");
   }
 
   void run(const std::string& sql) { database_->run(sql); }
-  [[nodiscard]] verdict judged() { return judge(*database_, *place_); }
+  [[nodiscard]] verdict judged() { return judge(*database_, *site_); }
 
   void place(int orders) {
-    shop one(*place_, 1, 1, 1h, some_orders(orders));
+    shop one(*site_, 1, 1, 1h, some_orders(orders));
     one.work(0ns);
     one.work(1ns);
   }
@@ -89,20 +89,20 @@ class ShopLedger : public testing::TestWithParam<const char*> {  // NOLINT(reada
                    what.product);
   }
   void forget_check(int order) {
-    run("DELETE FROM " + place_->table("check") +
-        " WHERE key=" + place_->bytes_of("'order-" + std::to_string(order) + "'"));
+    run("DELETE FROM " + site_->table("check") +
+        " WHERE key=" + site_->bytes_of("'order-" + std::to_string(order) + "'"));
   }
 
-  const std::unique_ptr<rig::place> place_ = make();
+  const std::unique_ptr<rig::site> site_ = make();
   std::unique_ptr<rig::database> database_;
 };
 
 #ifdef TIMING_WHEEL_RIG_POSTGRES
-const auto places = testing::Values("sqlite", "postgres");
+const auto sites = testing::Values("sqlite", "postgres");
 #else
-const auto places = testing::Values("sqlite");
+const auto sites = testing::Values("sqlite");
 #endif
-INSTANTIATE_TEST_SUITE_P(On, ShopLedger, places, [](const auto& one) { return std::string(one.param); });
+INSTANTIATE_TEST_SUITE_P(On, ShopLedger, sites, [](const auto& one) { return std::string(one.param); });
 
 TEST_P(ShopLedger, IsExactEmptyAndWithOrdersInEveryState) {
   EXPECT_TRUE(judged().exact());
@@ -158,14 +158,14 @@ TEST_P(ShopLedger, SeesAUnitThatIsNotAccountedFor) {
 }
 
 TEST_P(ShopLedger, IsUsedAgainButNotOfAnotherVersion) {
-  EXPECT_NO_THROW(prepare(*place_));
+  EXPECT_NO_THROW(prepare(*site_));
   EXPECT_EQ(database_->ask("SELECT count(*) FROM stock"), product_count);
   run("ALTER TABLE order_compensation_5 RENAME TO order_compensation_4");
-  EXPECT_THROW(prepare(*place_), common::usage_error);
+  EXPECT_THROW(prepare(*site_), common::usage_error);
 }
 
 TEST_P(ShopLedger, IsUsedAgainAfterItLetSomebodyDown) {
-  rig::patient_connection patient(*place_);
+  rig::patient_connection patient(*site_);
   int times = 0;
   const std::int64_t answer = patient.use([&](rig::database& in) {
     {
@@ -185,7 +185,7 @@ TEST_P(ShopLedger, IsUsedAgainAfterItLetSomebodyDown) {
 /// The far side of a network loses the answer to a commit.
 TEST(LostAnswers, DoubleNoOrder) {
   using timing_wheel::test::lost_commits;
-  const auto where = rig::postgres_place(server().conninfo() + new_database() + lost_commits::lossy);
+  const auto where = rig::postgres_site(server().conninfo() + new_database() + lost_commits::lossy);
   prepare(*where);
   const auto database = where->connect();
   database->run("INSERT INTO shop_run VALUES(1,0)");
@@ -204,7 +204,7 @@ TEST(LostAnswers, DoubleNoOrder) {
 }
 
 TEST(Places, TellNoPassword) {
-  const std::string name = rig::postgres_place("host=h dbname=d password=secret")->name();
+  const std::string name = rig::postgres_site("host=h dbname=d password=secret")->name();
   EXPECT_EQ(name.find("secret"), std::string::npos) << name;
   EXPECT_NE(name.find("dbname=d"), std::string::npos) << name;
 }

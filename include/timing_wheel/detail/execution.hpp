@@ -93,9 +93,9 @@ class sleep_of : timing_wheel::detail::sleeping {
   }
 
  private:
-  static void wake(sleeping& of, sleeping::end how) {
+  static void wake(sleeping& of, sleeping::wake_reason how) {
     auto& self = static_cast<sleep_of&>(of);
-    if (how == sleeping::end::fired) {
+    if (how == sleeping::wake_reason::fired) {
       self.on_stop_.reset();
       typename Library::set_value_t()(std::move(self.receiver_));
     } else {

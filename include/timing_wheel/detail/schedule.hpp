@@ -164,9 +164,9 @@ class task_source {
 
 /// What the caller has given: itself, if it may be moved from, else a copy.
 template <class T>
-class held {
+class forwarded {
  public:
-  explicit held(T&& given) noexcept : given_(given) {}
+  explicit forwarded(T&& given) noexcept : given_(given) {}
   [[nodiscard]] T& get() noexcept { return given_; }
 
  private:
@@ -175,18 +175,18 @@ class held {
 // clang-format off
 template <class T>
   requires(std::is_lvalue_reference_v<T> || std::is_const_v<std::remove_reference_t<T>>)
-class held<T> {
+class forwarded<T> {
   // clang-format on
  public:
   // NOLINTNEXTLINE(modernize-pass-by-value): a callable may be of a kind that is copied and not moved
-  explicit held(const std::remove_reference_t<T>& given) : copy_(given) {}
+  explicit forwarded(const std::remove_reference_t<T>& given) : copy_(given) {}
   [[nodiscard]] std::decay_t<T>& get() noexcept { return copy_; }
 
  private:
   std::decay_t<T> copy_;
 };
 template <class T>
-held(T&&) -> held<T>;
+forwarded(T&&) -> forwarded<T>;
 
 /// A callable as the caller has given it.
 template <class F>
@@ -196,14 +196,14 @@ class given final : public task_source {
 
   explicit given(F&& callback)
       : task_source(callable_kind_of<callable>, is_null(callback) ? kept::nowhere : kept_of<callable>, &make),
-        held_(std::forward<F>(callback)) {}
+        forwarded_(std::forward<F>(callback)) {}
 
  private:
   static void make(task_source& self, void* place) {
-    ::new (place) callable(std::move(static_cast<given&>(self).held_.get()));
+    ::new (place) callable(std::move(static_cast<given&>(self).forwarded_.get()));
   }
 
-  held<F> held_;
+  forwarded<F> forwarded_;
 };
 template <class F>
 given(F&&) -> given<F>;
@@ -217,16 +217,16 @@ class given_with_rule final : public task_source {
   given_with_rule(Rule& rule, F&& callback)
       : task_source(callable_kind_of<callable>, is_null(callback) ? kept::nowhere : kept_of<callable>, &make),
         rule_(rule),
-        held_(std::forward<F>(callback)) {}
+        forwarded_(std::forward<F>(callback)) {}
 
  private:
   static void make(task_source& self, void* place) {
     auto& me = static_cast<given_with_rule&>(self);
-    ::new (place) callable{std::move(me.held_.get()), Kept{std::move(me.rule_)}};
+    ::new (place) callable{std::move(me.forwarded_.get()), Kept{std::move(me.rule_)}};
   }
 
   Rule& rule_;
-  held<F> held_;
+  forwarded<F> forwarded_;
 };
 
 }  // namespace timing_wheel::detail

@@ -105,7 +105,7 @@ class sleeping {
 
  protected:
   /// How it ended.
-  enum class end : std::uint8_t { fired, dropped, refused, refused_by_executor };
+  enum class wake_reason : std::uint8_t { fired, dropped, refused, refused_by_executor };
   enum flag : unsigned {
     armed = 1,  // the handle is there, and others may go on
     stop = 2,   // a stop was requested
@@ -118,7 +118,7 @@ class sleeping {
     cancel,  // the timer goes at once, and what sleeps goes on inside the request
   };
   /// Called once, when it is over. `of` may have gone when that returns.
-  using wake_function = void (*)(sleeping& of, end how);
+  using wake_function = void (*)(sleeping& of, wake_reason how);
   struct stop_request {
     sleeping* sleep;
     void operator()() const noexcept { sleep->request_stop(); }
@@ -145,7 +145,7 @@ class sleeping {
   template <class... Error>
   timer_handle start(const sleep_time& what, Error&... error);
   static void obey(stop_rule rule, const timer_handle& timer) noexcept;
-  void ring(end how);
+  void ring(wake_reason how);
   bool is_armed_or_waits() const noexcept;
 
   const wake_function wake_;
@@ -153,7 +153,7 @@ class sleeping {
   // Any thread's.
   std::atomic<unsigned> flags_{0};
   const stop_rule rule_;
-  end end_ = end::fired;  // the alarm's, before `over`
+  wake_reason end_ = wake_reason::fired;  // the alarm's, before `over`
 };
 
 /// A sleep that a coroutine awaits. It lies in the frame of the coroutine. A stop request only makes the timer due.
@@ -169,15 +169,15 @@ class awaited_sleep : sleeping {
   TIMING_WHEEL_EXPORT sleep_result await_resume();
 
  private:
-  static void wake(sleeping& of, end how);
-  void pass_on(end how);
-  void hand_over(end how);
+  static void wake(sleeping& of, wake_reason how);
+  void pass_on(wake_reason how);
+  void hand_over(wake_reason how);
   void resume();
 
   const sleep_request what_;
   std::coroutine_handle<> coroutine_;  // written before it begins
   // The alarm's.
-  end how_ = end::fired;
+  wake_reason how_ = wake_reason::fired;
   bool is_handed_over_ = false;
   std::optional<std::stop_callback<stop_request>> on_stop_;
 };

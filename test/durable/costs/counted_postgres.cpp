@@ -16,8 +16,8 @@ namespace timing_wheel::durable::test {
 
 namespace {
 
-using timing_wheel::test::postgres_session;
 using timing_wheel::test::private_postgres;
+using timing_wheel::test::sql_session;
 
 /// A server on which a figure does not depend on when something runs: nothing writes but us, a page is written to the
 /// log as a whole never, and its clock stands still until it is told that time has passed. The statements read the
@@ -59,7 +59,7 @@ class still_server {
                                               {"checkpoint_timeout", "1d"},
                                               {"max_wal_size", "8GB"},
                                               {"synchronous_commit", "on"}}}};
-  const postgres_session session{server.conninfo()};
+  const sql_session session{server.conninfo()};
 
  private:
   [[nodiscard]] std::string clock_file() const { return (server.folder() / "clock").string(); }
@@ -163,7 +163,7 @@ class counted_postgres final : public counted_store {
   }
   [[nodiscard]] double number(const std::string& sql) const { return std::stod(user_.ask(sql)); }
 
-  postgres_session user_{still().server.conninfo()};
+  sql_session user_{still().server.conninfo()};
   postgres_store store_{still().server.conninfo(), one_connection()};
   const bool made_ = [this] {
     user_.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE; DROP TABLE IF EXISTS public.orders");

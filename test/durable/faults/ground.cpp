@@ -8,7 +8,7 @@
 
 #include "durable/faults/scarce.hpp"
 #include "durable/node/node.hpp"
-#include "durable/support/place.hpp"
+#include "durable/support/site.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/manual_timer.hpp"
 
@@ -185,11 +185,11 @@ class in_memory final : public ground {
 // With threads, and the clock of the database.
 class in_database final : public ground {
  public:
-  explicit in_database(std::unique_ptr<rig::place> in) : place_(std::move(in)) {}
+  explicit in_database(std::unique_ptr<rig::site> in) : site_(std::move(in)) {}
 
   void open() override {
     store_.reset();
-    store_ = place_->open_store(2s);
+    store_ = site_->open_store(2s);
     store_->migrate();
   }
   [[nodiscard]] store& where() override { return *store_; }
@@ -199,14 +199,14 @@ class in_database final : public ground {
   void pass(std::chrono::milliseconds time) override { std::this_thread::sleep_for(time / 5); }
   void write_as_user(const request& asked) override {
     const unlimited own;
-    const std::unique_ptr<rig::database> mine = place_->connect();
+    const std::unique_ptr<rig::database> mine = site_->connect();
     mine->begin();
     mine->schedule(asked);
     mine->commit();
   }
 
  private:
-  std::unique_ptr<rig::place> place_;
+  std::unique_ptr<rig::site> site_;
   std::unique_ptr<store> store_;
 };
 
@@ -214,14 +214,14 @@ class in_database final : public ground {
 std::unique_ptr<ground> in_file(const std::string& folder) {
   const std::string mine = folder + "/" + std::to_string(getpid());
   std::filesystem::create_directories(mine);
-  return std::make_unique<in_database>(rig::sqlite_place(mine + "/checks.db"));
+  return std::make_unique<in_database>(rig::sqlite_site(mine + "/checks.db"));
 }
 #endif
 
 #ifdef TIMING_WHEEL_RIG_POSTGRES
 std::unique_ptr<ground> on_server() {
-  static const std::unique_ptr<rig::place> server = rig::private_place();  // of the process that the others come from
-  return std::make_unique<in_database>(rig::place_of(server->argument()));
+  static const std::unique_ptr<rig::site> server = rig::private_site();  // of the process that the others come from
+  return std::make_unique<in_database>(rig::site_of(server->argument()));
 }
 #endif
 

@@ -16,7 +16,7 @@ namespace timing_wheel::durable::test {
 namespace {
 
 using timing_wheel::test::private_postgres;
-using session = timing_wheel::test::postgres_session;
+using session = timing_wheel::test::sql_session;
 
 // Ours come before the server's own, and show what is in a file.
 std::string virtual_clock(const std::string& file) {

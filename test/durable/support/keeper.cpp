@@ -41,8 +41,8 @@ void tell(const durable::failure& what) {
 
 }  // namespace
 
-keeper::keeper(place& where, keeper_options how)
-    : place_(where),
+keeper::keeper(site& where, keeper_options how)
+    : site_(where),
       options_(std::move(how)),
       database_(where),
       random_(options_.seed),
@@ -59,7 +59,7 @@ keeper::life keeper::start(std::int64_t node) {
   const std::int64_t number = options_.first_process + ++births_ * most_nodes + node;
   std::vector<std::string> words{"/proc/self/exe", "--worker", std::to_string(number)};
   words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
-  return {number, steady::now(), std::make_unique<child_process>(std::move(words), place_.argument() + '\0')};
+  return {number, steady::now(), std::make_unique<child_process>(std::move(words), site_.argument() + '\0')};
 }
 
 void keeper::look() {
@@ -96,9 +96,9 @@ void keeper::note_death(std::int64_t process) {
   std::vector<std::int64_t> shares;
   database_.use([&](database& in) {
     write_transaction open(in);
-    if (place_.on_server()) {
+    if (site_.on_server()) {
       shares =
-          in.run("SELECT hashtext(kinds),share,epoch FROM " + place_.table("share") + " WHERE owner='" + owner + "'");
+          in.run("SELECT hashtext(kinds),share,epoch FROM " + site_.table("share") + " WHERE owner='" + owner + "'");
     }
     for (int probe = 0; probe < (nodes_.size() == 1 ? 1 : 16); ++probe) {
       in.schedule({.kind = probe_kind, .key = owner + "-" + std::to_string(++probes_), .payload = {}, .due = {}});
@@ -128,7 +128,7 @@ void keeper::look_at_server() {
   }
   if (!server_.valid() && steady::now() >= next_server_kill_) {
     server_kills_.push_back({0, database_.now()});
-    server_ = std::async(std::launch::async, [this] { place_.kill_server(); });
+    server_ = std::async(std::launch::async, [this] { site_.kill_server(); });
   }
 }
 
@@ -171,7 +171,7 @@ std::int64_t keeper::takeovers(database& in) const {
   std::int64_t count = 0;
   for (auto share = lost_shares_.begin(); share != lost_shares_.end(); share += 3) {
     count +=
-        in.ask("SELECT count(*) FROM " + place_.table("share") + " WHERE hashtext(kinds)=$1 AND share=$2 AND epoch>$3",
+        in.ask("SELECT count(*) FROM " + site_.table("share") + " WHERE hashtext(kinds)=$1 AND share=$2 AND epoch>$3",
                share[0], share[1], share[2]);
   }
   return count;
@@ -192,7 +192,7 @@ std::int64_t number_in(const std::string& key) {
   return number;
 }
 
-void be_a_node(std::int64_t number, const place& where, durable::scheduler_options how,
+void be_a_node(std::int64_t number, const site& where, durable::scheduler_options how,
                const std::function<void(durable::scheduler&)>& add_handlers) {
   constexpr int pause_ms = 50;
   how.node = name_of_node(number);
@@ -225,12 +225,12 @@ void be_a_node(std::int64_t number, const place& where, durable::scheduler_optio
   checks->stop();
 }
 
-std::unique_ptr<place> told_place() {
+std::unique_ptr<site> told_site() {
   std::string store;
   for (char each = 0; ::read(STDIN_FILENO, &each, 1) == 1 && each != '\0';) {
     store.push_back(each);  // no more than that: the end of the input is waited for elsewhere
   }
-  return place_of(store);
+  return site_of(store);
 }
 
 }  // namespace timing_wheel::rig

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "durable/support/child_process.hpp"
-#include "durable/support/place.hpp"
+#include "durable/support/site.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::rig {
@@ -58,7 +58,7 @@ class keeper {
   };
 
   /// Starts the nodes. \param where must outlive this.
-  keeper(place& where, keeper_options how);
+  keeper(site& where, keeper_options how);
 
   /// Starts those anew that have ended, and kills what is to be killed now. Called again and again.
   /// \throws std::runtime_error if nodes do not come to work.
@@ -95,7 +95,7 @@ class keeper {
   void look_at_server();
   [[nodiscard]] steady::time_point random_moment(double times);
 
-  place& place_;
+  site& site_;
   const keeper_options options_;
   patient_connection database_;
   std::mt19937_64 random_;
@@ -115,12 +115,12 @@ class keeper {
 
 /// The program of the process `number` of such a node: runs probes, and what `add_handlers` adds, until its parent ends
 /// its input, or dies.
-/// \throws timer_error if the place cannot be used for a minute.
-void be_a_node(std::int64_t number, const place& where, durable::scheduler_options how,
+/// \throws timer_error if the site cannot be used for a minute.
+void be_a_node(std::int64_t number, const site& where, durable::scheduler_options how,
                const std::function<void(durable::scheduler&)>& add_handlers);
 
 /// Where a node works is told by its input, up to a zero byte: there may be a password in it, and everybody can read
 /// arguments.
-[[nodiscard]] std::unique_ptr<place> told_place();
+[[nodiscard]] std::unique_ptr<site> told_site();
 
 }  // namespace timing_wheel::rig

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "durable/support/place.hpp"
+#include "durable/support/site.hpp"
 #include "timing_wheel/durable/job.hpp"
 
 // One ledger for all who kill nodes: a table with a row for each run of a check, in the database of the checks. A
@@ -34,7 +34,7 @@ inline void write_run(database& in, const durable::job& what, std::int64_t at, s
 using counted = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// What must not be in any ledger. A check of another kind than "leased" is transactional.
-[[nodiscard]] inline counted faults_in(database& in, const place& where) {
+[[nodiscard]] inline counted faults_in(database& in, const site& where) {
   const auto count = [&](const std::string& what) { return in.ask("SELECT count(*) FROM " + what); };
   return {{"early", count("run WHERE at<due")},
           {"transactional and run twice",

@@ -8,8 +8,8 @@
 
 namespace timing_wheel::durable::test {
 
-using timing_wheel::test::postgres_session;
 using timing_wheel::test::private_postgres;
+using timing_wheel::test::sql_session;
 
 /// The server of this program, started when it is first asked for.
 inline private_postgres& server() {
@@ -53,7 +53,7 @@ class PostgresCase : public testing::Test {  // NOLINT(readability-identifier-na
   const postgres_options options = options_in(schema);
   const postgres_target target{.schema = schema};
   postgres_store store{server().conninfo(), options};
-  postgres_session user{server().conninfo()};
+  sql_session user{server().conninfo()};
 };
 
 }  // namespace timing_wheel::durable::test

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "durable/support/ledger.hpp"
-#include "durable/support/place.hpp"
 #include "durable/support/private_postgres.hpp"
+#include "durable/support/site.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #include "timing_wheel/error.hpp"
@@ -26,13 +26,13 @@
 namespace timing_wheel::durable::test {
 
 using namespace std::chrono_literals;
-using timing_wheel::test::postgres_session;
+using timing_wheel::test::sql_session;
 
 inline const std::array<std::string, 2> ledger_kinds = {"transactional", "leased"};
 
 /// Tables, anew.
 inline void make_ledger(const std::string& conninfo) {
-  const std::unique_ptr<rig::database> own = rig::postgres_place(conninfo)->connect();
+  const std::unique_ptr<rig::database> own = rig::postgres_site(conninfo)->connect();
   own->run("DROP SCHEMA IF EXISTS timing_wheel CASCADE");
   rig::make_ledger(*own);
   own->run("DROP TABLE IF EXISTS effect; CREATE TABLE effect(id text PRIMARY KEY,fence bigint)");
@@ -41,14 +41,14 @@ inline void make_ledger(const std::string& conninfo) {
 
 /// In the transaction of a handler.
 inline void write_run(transaction& open, const job& what) {
-  const std::unique_ptr<rig::database> in = rig::postgres_place({})->within(open);
+  const std::unique_ptr<rig::database> in = rig::postgres_site({})->within(open);
   rig::write_run(*in, what, in->now());
 }
 
 /// Adds the handlers. A leased one goes to `conninfo`.
 inline void serve(scheduler& checks, const std::string& conninfo) {
   const handler_options patient{.max_attempts = 1'000'000, .backoff = {.first = 20ms, .most = 200ms}};
-  const std::shared_ptr<const rig::place> where = rig::postgres_place(conninfo);
+  const std::shared_ptr<const rig::site> where = rig::postgres_site(conninfo);
   checks.on(
       "transactional", [](transaction& open, const job& what) { write_run(open, what); }, patient);
   checks.on(
@@ -105,7 +105,7 @@ inline std::vector<std::string> schedule_all(scheduler& checks, std::size_t coun
 
 /// Waits until no check is left. \returns whether none is.
 inline bool wait_for_end(const std::string& conninfo, std::chrono::seconds most = 60s) {
-  const postgres_session own(conninfo);
+  const sql_session own(conninfo);
   for (const auto end = std::chrono::steady_clock::now() + most; std::chrono::steady_clock::now() < end;) {
     if (own.ask("SELECT count(*) FROM timing_wheel.check") == "0") {
       return true;
@@ -117,14 +117,14 @@ inline bool wait_for_end(const std::string& conninfo, std::chrono::seconds most 
 
 /// All that was promised ran, the transactional ones once; none early; no two runs with one fence; nothing is left.
 inline void judge(const std::string& conninfo, const std::vector<std::string>& promised) {
-  const postgres_session own(conninfo);
+  const sql_session own(conninfo);
   std::set<std::string> ran;
   for (const auto& row : own.rows("SELECT DISTINCT id FROM run")) {
     ran.insert(row.front());
   }
   const auto lost = std::count_if(promised.begin(), promised.end(), [&](const auto& id) { return !ran.contains(id); });
   EXPECT_EQ(lost, 0) << "of " << promised.size();
-  const std::unique_ptr<rig::place> where = rig::postgres_place(conninfo);
+  const std::unique_ptr<rig::site> where = rig::postgres_site(conninfo);
   for (const auto& [what, times] : rig::faults_in(*where->connect(), *where)) {
     EXPECT_EQ(times, 0) << what;
   }

@@ -150,9 +150,9 @@ bool wait_until(Ready ready, std::chrono::seconds most = patience) {
 
 }  // namespace
 
-// ---- postgres_session
+// ---- sql_session
 
-postgres_session::postgres_session(const std::string& conninfo) : connection_(PQconnectdb(conninfo.c_str())) {
+sql_session::sql_session(const std::string& conninfo) : connection_(PQconnectdb(conninfo.c_str())) {
   if (PQstatus(connection_) != CONNECTION_OK) {
     const std::string words = PQerrorMessage(connection_);
     PQfinish(connection_);
@@ -162,9 +162,9 @@ postgres_session::postgres_session(const std::string& conninfo) : connection_(PQ
       connection_, [](void*, const char*) {}, nullptr);
 }
 
-postgres_session::~postgres_session() { PQfinish(connection_); }
+sql_session::~sql_session() { PQfinish(connection_); }
 
-std::vector<std::vector<std::string>> postgres_session::rows(const std::string& sql) const {
+std::vector<std::vector<std::string>> sql_session::rows(const std::string& sql) const {
   const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQexec(connection_, sql.c_str()), &PQclear);
   const ExecStatusType status = PQresultStatus(result.get());
   if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
@@ -180,7 +180,7 @@ std::vector<std::vector<std::string>> postgres_session::rows(const std::string& 
   return all;
 }
 
-std::string postgres_session::ask(const std::string& sql) const {
+std::string sql_session::ask(const std::string& sql) const {
   const auto all = rows(sql);
   return all.empty() || all.front().empty() ? "" : all.front().front();
 }
@@ -355,7 +355,7 @@ std::unique_ptr<private_postgres> private_postgres::standby(const std::string& n
 }
 
 void private_postgres::replicate_to(const std::string& name) {
-  const postgres_session own(conninfo());
+  const sql_session own(conninfo());
   const auto connected = [&] {
     return own.count("SELECT count(*) FROM pg_stat_replication WHERE state='streaming' AND application_name=" +
                      in_quotes(name)) > 0;
@@ -379,14 +379,14 @@ void private_postgres::promote() {
 }
 
 void private_postgres::set(const std::string& name, const std::string& value) {
-  const postgres_session own(conninfo());
+  const sql_session own(conninfo());
   own.execute("ALTER SYSTEM SET " + name + "=" + in_quotes(value));
   reload();
 }
 
 // The server reads its files, and then tells its processes to. It takes no connection between.
 void private_postgres::reload() {
-  const postgres_session own(conninfo());
+  const sql_session own(conninfo());
   const std::string before = own.ask("SELECT pg_conf_load_time()");
   own.execute("SELECT pg_reload_conf()");
   if (!wait_until([&] { return own.ask("SELECT pg_conf_load_time()") != before; })) {
@@ -411,7 +411,7 @@ std::string private_postgres::log() const {
 }
 
 int private_postgres::kill_backends() const {
-  return static_cast<int>(postgres_session(conninfo())
+  return static_cast<int>(sql_session(conninfo())
                               .count("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
                                      "WHERE backend_type='client backend' AND pid<>pg_backend_pid()"));
 }

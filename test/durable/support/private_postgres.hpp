@@ -16,13 +16,13 @@
 namespace timing_wheel::test {
 
 /// A connection, for what a test does beside the store.
-class postgres_session {
+class sql_session {
  public:
   /// \throws std::runtime_error with the server's words.
-  explicit postgres_session(const std::string& conninfo);
-  postgres_session(const postgres_session&) = delete;
-  postgres_session& operator=(const postgres_session&) = delete;
-  ~postgres_session();
+  explicit sql_session(const std::string& conninfo);
+  sql_session(const sql_session&) = delete;
+  sql_session& operator=(const sql_session&) = delete;
+  ~sql_session();
 
   [[nodiscard]] PGconn* get() const { return connection_; }
   /// The server's process for it.
@@ -111,8 +111,8 @@ class private_postgres {
   [[nodiscard]] std::string log() const;
 
   /// On a connection of its own, as the superuser.
-  void execute(const std::string& sql) const { postgres_session(conninfo()).execute(sql); }
-  [[nodiscard]] std::string ask(const std::string& sql) const { return postgres_session(conninfo()).ask(sql); }
+  void execute(const std::string& sql) const { sql_session(conninfo()).execute(sql); }
+  [[nodiscard]] std::string ask(const std::string& sql) const { return sql_session(conninfo()).ask(sql); }
   /// Ends all other connections to it, as a fault would. \returns how many there were.
   int kill_backends() const;
 

@@ -34,7 +34,7 @@
 
 #include "durable/support/child_process.hpp"
 #include "durable/support/ledger.hpp"
-#include "durable/support/place.hpp"
+#include "durable/support/site.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace {
@@ -61,7 +61,7 @@ int long_runs() {
 }
 
 // Runs what is due within the next moments, and ends. `apart`: by a node for each kind.
-int work(const rig::place& where, bool apart) {
+int work(const rig::site& where, bool apart) {
   const auto store = where.open_store(lease);
   const auto effects = where.connect();  // what a leased handler changes: beside the store, as another service would be
   const durable::scheduler_options options{
@@ -113,7 +113,7 @@ int work(const rig::place& where, bool apart) {
 
 class torture {
  public:
-  torture(std::string program, rig::place& where, std::uint64_t seed)
+  torture(std::string program, rig::site& where, std::uint64_t seed)
       : program_(std::move(program)), where_(where), random_(seed) {
     where_.remove();
     where_.prepare();
@@ -294,7 +294,7 @@ class torture {
   }
 
   const std::string program_;
-  rig::place& where_;
+  rig::site& where_;
   std::mt19937_64 random_;
   std::unique_ptr<rig::database> own_;
   std::vector<std::string> points_;
@@ -309,7 +309,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     if (arguments.size() == 2 && (arguments[0] == worker || arguments[0] == apart_worker)) {
-      return work(*rig::place_of(arguments[1]), arguments[0] == apart_worker);
+      return work(*rig::site_of(arguments[1]), arguments[0] == apart_worker);
     }
     const bool on_server = arguments.size() >= 2 && arguments[0] == "--store" && arguments[1] == "postgres";
     const std::size_t named = on_server ? 2 : 1;
@@ -320,7 +320,7 @@ int main(int argc, char** argv) {
     const int rounds = arguments.size() > named ? std::stoi(arguments[named]) : 100;
     const std::uint64_t seed = std::random_device()();
     std::cout << "seed: " << seed << '\n';
-    const auto where = on_server ? rig::private_place() : rig::place_of("sqlite:" + arguments[0]);
+    const auto where = on_server ? rig::private_site() : rig::site_of("sqlite:" + arguments[0]);
     torture all(std::filesystem::read_symlink("/proc/self/exe"), *where, seed);
     const auto begin = std::chrono::steady_clock::now();
     all.run(rounds);

@@ -209,25 +209,25 @@ using context_executor = net::io_context::executor_type;
 using context_work = std::decay_t<decltype(net::require(std::declval<const context_executor&>(),
                                                         net::execution::outstanding_work.tracked))>;
 
-// Room for a posted wait in the queue of an `io_context`: its links, a pointer to the wait, and an allocator.
-struct room {
+// Memory for a posted wait in the queue of an `io_context`: its links, a pointer to the wait, and an allocator.
+struct inline_buffer {
   static constexpr std::size_t size = 5 * sizeof(void*);
   alignas(void*) std::byte bytes[size];  // NOLINT(*-avoid-c-arrays)
 };
 
-// Gives that room, once. What does not fit, in another version of Asio, is allocated.
+// Gives that memory, once. What does not fit, in another version of Asio, is allocated.
 template <class T>
-class room_allocator {
+class inline_allocator {
  public:
   using value_type = T;
 
-  explicit room_allocator(room& place) noexcept : room_(&place) {}
+  explicit inline_allocator(inline_buffer& buffer) noexcept : buffer_(&buffer) {}
   template <class Other>
-  room_allocator(const room_allocator<Other>& other) noexcept : room_(other.room_) {}  // NOLINT(*-explicit-*)
+  inline_allocator(const inline_allocator<Other>& other) noexcept : buffer_(other.buffer_) {}  // NOLINT(*-explicit-*)
 
   [[nodiscard]] T* allocate(std::size_t count) {
     if constexpr (fits()) {
-      return reinterpret_cast<T*>(room_->bytes);  // NOLINT(*-reinterpret-cast): an object is made there
+      return reinterpret_cast<T*>(buffer_->bytes);  // NOLINT(*-reinterpret-cast): an object is made there
     } else {
       return std::allocator<T>().allocate(count);
     }
@@ -237,15 +237,17 @@ class room_allocator {
       std::allocator<T>().deallocate(place, count);
     }
   }
-  [[maybe_unused]] friend bool operator==(const room_allocator&, const room_allocator&) noexcept = default;
+  [[maybe_unused]] friend bool operator==(const inline_allocator&, const inline_allocator&) noexcept = default;
 
  private:
   template <class>
-  friend class room_allocator;
+  friend class inline_allocator;
 
-  static constexpr bool fits() noexcept { return sizeof(T) <= room::size && alignof(T) <= alignof(room); }
+  static constexpr bool fits() noexcept {
+    return sizeof(T) <= inline_buffer::size && alignof(T) <= alignof(inline_buffer);
+  }
 
-  room* room_;
+  inline_buffer* buffer_;
 };
 
 // What is posted. The wait stays where it is until this runs: only there is the handler moved, and its allocator used.
@@ -280,14 +282,14 @@ class arrived_wait : public posted_wait<Wait> {
   void operator()() { this->take().call(); }
 };
 
-// The same, for an `io_context`, whose queue has it in the room of the wait.
+// The same, for an `io_context`, whose queue has it in the buffer of the wait.
 template <class Wait>
-class posted_wait_in_room : public posted_wait<Wait> {
+class posted_wait_in_buffer : public posted_wait<Wait> {
  public:
-  using allocator_type = room_allocator<void>;
+  using allocator_type = inline_allocator<void>;
 
-  explicit posted_wait_in_room(posted_wait<Wait>&& posted) noexcept : posted_wait<Wait>(std::move(posted)) {}
-  [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(this->of().place()); }
+  explicit posted_wait_in_buffer(posted_wait<Wait>&& posted) noexcept : posted_wait<Wait>(std::move(posted)) {}
+  [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(this->of().buffer()); }
 };
 
 // Whether executors of that type may be those of an `io_context`; and which one this is, or null.
@@ -465,24 +467,24 @@ class context_works {
   void post(posted_wait<Wait> posted) {
     const context_work ended(std::move(work_));
     work_.~context_work();
-    ::new (&room_) room;
+    ::new (&buffer_) inline_buffer;
     net::io_context& context = net::query(ended, net::execution::context);
     if (posted.of().is_due() && context.get_executor().running_in_this_thread()) {
       posted.of().has_expired();  // this loop has looked at its sockets just now
     } else if (posted.of().is_due()) {
       posted.of().comes_again_in(context);
     }
-    net::post(context.get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
+    net::post(context.get_executor(), posted_wait_in_buffer<Wait>(std::move(posted)));
   }
   template <class Wait>
   static void post_again(net::io_context* context, posted_wait<Wait> posted) {
-    net::post(context->get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
+    net::post(context->get_executor(), posted_wait_in_buffer<Wait>(std::move(posted)));
   }
   template <class Wait>
   static void arrive(Wait& there) {
     there.call();
   }
-  [[nodiscard]] room& place() noexcept { return room_; }
+  [[nodiscard]] inline_buffer& buffer() noexcept { return buffer_; }
 
   // What has to last until the handler was called.
   struct rest {
@@ -492,8 +494,8 @@ class context_works {
  private:
   // NOLINTBEGIN(readability-identifier-naming): private, though clang-tidy does not see it in a union
   union {
-    context_work work_;  // until it is posted
-    room room_;          // from then on
+    context_work work_;     // until it is posted
+    inline_buffer buffer_;  // from then on
   };
   // NOLINTEND(readability-identifier-naming)
 };
@@ -521,11 +523,11 @@ class works {
         } else {
           posted.of().comes_again_in(*loop);
         }
-        post_in_room(*loop, std::move(posted));
+        post_in_buffer(*loop, std::move(posted));
         return;
       }
       if (loop != nullptr && is_of_context(executor)) {
-        post_in_room(*loop, std::move(posted));
+        post_in_buffer(*loop, std::move(posted));
         return;
       }
     }
@@ -535,7 +537,7 @@ class works {
   void post_again(net::io_context* loop, posted_wait<Wait> posted) {
     if constexpr (may_have_loop<way_executor>) {
       if (loop != nullptr) {
-        post_in_room(*loop, std::move(posted));
+        post_in_buffer(*loop, std::move(posted));
         return;
       }
     }
@@ -559,7 +561,7 @@ class works {
       there.call();
     }
   }
-  [[nodiscard]] room& place() noexcept { return room_; }
+  [[nodiscard]] inline_buffer& buffer() noexcept { return buffer_; }
 
   struct rest {
     explicit rest(works&& of) noexcept : work(std::move(of.work_)) {}
@@ -570,7 +572,7 @@ class works {
   struct nothing {
     explicit nothing(const Executor& /*executor*/) noexcept {}
   };
-  struct no_room {};
+  struct no_buffer {};
   static constexpr bool straight = goes_straight<HandlerExecutor, own>;
   using io_work = std::conditional_t<own, net::executor_work_guard<Executor>, nothing>;
   using way_executor = std::conditional_t<straight, HandlerExecutor, Executor>;
@@ -592,13 +594,13 @@ class works {
     }
   }
   template <class Wait>
-  static void post_in_room(net::io_context& loop, posted_wait<Wait> posted) {
-    net::post(loop.get_executor(), posted_wait_in_room<Wait>(std::move(posted)));
+  static void post_in_buffer(net::io_context& loop, posted_wait<Wait> posted) {
+    net::post(loop.get_executor(), posted_wait_in_buffer<Wait>(std::move(posted)));
   }
 
   [[no_unique_address]] io_work io_work_;           // for the context of the timer
   net::executor_work_guard<HandlerExecutor> work_;  // and for that of the handler
-  [[no_unique_address]] std::conditional_t<may_have_loop<way_executor>, room, no_room> room_;
+  [[no_unique_address]] std::conditional_t<may_have_loop<way_executor>, inline_buffer, no_buffer> buffer_;
 };
 
 struct wait_destroyer {
@@ -660,17 +662,17 @@ class wait_of final : public wait {
   }
 
   friend class posted_wait<wait_of>;
-  friend class posted_wait_in_room<wait_of>;
+  friend class posted_wait_in_buffer<wait_of>;
   friend class arrived_wait<wait_of>;
   friend Works;
 
-  [[nodiscard]] room& place() noexcept { return works_.place(); }
+  [[nodiscard]] inline_buffer& buffer() noexcept { return works_.buffer(); }
   [[nodiscard]] bool is_due() const noexcept { return how() == ending::due; }
 
   // A loop that was busy finds what its wheel has posted meanwhile before it looks at its sockets, and a message that
   // came in time would lose to a time-out that came late. So what is due is posted once more, from the loop: what the
   // loop has found on its sockets by then is before it in the queue. Both posts are to the loop itself, not to a strand
-  // on it, which would have the time-out first. The second takes the room of the first.
+  // on it, which would have the time-out first. The second takes the buffer of the first.
   void run() {
     if (!is_due()) {
       works_.arrive(*this);

@@ -14,9 +14,9 @@
 
 namespace timing_wheel::durable::test {
 
-class users_place {
+class users_site {
  public:
-  virtual ~users_place() = default;
+  virtual ~users_site() = default;
 
   [[nodiscard]] virtual std::unique_ptr<store> open() = 0;
   /// The name of a table of ours: "check", "version".
@@ -31,7 +31,7 @@ class users_place {
 
 #ifdef TIMING_WHEEL_TEST_SQLITE
 template <bool by_session>
-class users_file final : public users_place {
+class users_file final : public users_site {
  public:
   std::unique_ptr<store> open() override { return std::make_unique<sqlite_store>(folder_.file()); }
   [[nodiscard]] std::string table(const std::string& name) const override {
@@ -62,7 +62,7 @@ class users_file final : public users_place {
 
 #ifdef TIMING_WHEEL_TEST_POSTGRES
 template <bool by_session>
-class users_schema final : public users_place {
+class users_schema final : public users_site {
  public:
   std::unique_ptr<store> open() override {
     return std::make_unique<postgres_store>(server().conninfo(), options_in(schema_));
@@ -84,38 +84,38 @@ class users_schema final : public users_place {
  private:
   const std::string schema_ = new_schema();
   const postgres_target target_{.schema = schema_};
-  postgres_session user_{server().conninfo()};
+  sql_session user_{server().conninfo()};
   durable::postgres_session session_{user_.get(), target_};
 };
 #endif
 
 struct users_way {
   const char* name;
-  std::unique_ptr<users_place> (*make)();
+  std::unique_ptr<users_site> (*make)();
 };
 template <class Place>
-std::unique_ptr<users_place> make_place() {
+std::unique_ptr<users_site> make_site() {
   return std::make_unique<Place>();
 }
 inline constexpr users_way users_ways[] = {
 #ifdef TIMING_WHEEL_TEST_SQLITE
-    {"Sqlite", make_place<users_file<false>>},
-    {"SqliteSession", make_place<users_file<true>>},
+    {"Sqlite", make_site<users_file<false>>},
+    {"SqliteSession", make_site<users_file<true>>},
 #endif
 #ifdef TIMING_WHEEL_TEST_POSTGRES
-    {"Postgres", make_place<users_schema<false>>},
-    {"PostgresSession", make_place<users_schema<true>>},
+    {"Postgres", make_site<users_schema<false>>},
+    {"PostgresSession", make_site<users_schema<true>>},
 #endif
 };
 
 /// Has no tables yet.
 class UsersPlace : public testing::TestWithParam<users_way> {  // NOLINT(readability-identifier-naming): a suite
  private:
-  const std::unique_ptr<users_place> made_ = GetParam().make();
+  const std::unique_ptr<users_site> made_ = GetParam().make();
   const std::unique_ptr<durable::store> opened_ = made_->open();
 
  public:
-  users_place& user = *made_;
+  users_site& user = *made_;
   durable::store& store = *opened_;
 };
 

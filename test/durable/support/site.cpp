@@ -1,4 +1,4 @@
-#include "durable/support/place.hpp"
+#include "durable/support/site.hpp"
 
 #include <thread>
 
@@ -18,23 +18,23 @@ std::string database::with_numbers(const std::string& sql, const std::vector<std
 
 void patient_connection::pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-std::unique_ptr<place> place_of(const std::string& argument) {
+std::unique_ptr<site> site_of(const std::string& argument) {
   [[maybe_unused]] const std::string where = argument.substr(argument.find(':') + 1);
 #ifdef TIMING_WHEEL_RIG_SQLITE
   if (argument.starts_with("sqlite:")) {
-    return sqlite_place(where);
+    return sqlite_site(where);
   }
 #endif
 #ifdef TIMING_WHEEL_RIG_POSTGRES
   if (argument.starts_with("postgres:")) {
-    return postgres_place(where);
+    return postgres_site(where);
   }
 #endif
   throw std::runtime_error("this program was built without a store for " + argument.substr(0, argument.find(':')));
 }
 
 #ifndef TIMING_WHEEL_RIG_POSTGRES
-std::unique_ptr<place> private_place() { throw std::runtime_error("this program was built without PostgreSQL"); }
+std::unique_ptr<site> private_site() { throw std::runtime_error("this program was built without PostgreSQL"); }
 #endif
 
 }  // namespace timing_wheel::rig

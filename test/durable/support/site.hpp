@@ -23,7 +23,7 @@ class try_again : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A connection to the database of a place. What fails throws std::runtime_error with the database's words.
+/// A connection to the database of a site. What fails throws std::runtime_error with the database's words.
 ///
 /// Thread safety: as a plain object.
 class database {
@@ -55,7 +55,7 @@ class database {
   virtual durable::scheduled schedule(const durable::request& asked) = 0;
   virtual cancel_result cancel(std::string_view kind, std::string_view key) = 0;
 
-  /// Microseconds of the clock of the checks. Precondition: the place was prepared.
+  /// Microseconds of the clock of the checks. Precondition: the site was prepared.
   [[nodiscard]] virtual std::int64_t now() = 0;
 
  private:
@@ -85,9 +85,9 @@ class write_transaction {
 };
 
 /// Thread safety: const members may be called from any thread.
-class place {
+class site {
  public:
-  virtual ~place() = default;
+  virtual ~site() = default;
 
   /// Makes the tables of the checks, or leaves them as they are.
   virtual void prepare() = 0;
@@ -109,7 +109,7 @@ class place {
   /// What SQL selects `name` from: the tables beside those of the checks. It ends with a condition.
   [[nodiscard]] virtual std::string tables() const = 0;
 
-  /// For `place_of` in another process.
+  /// For `site_of` in another process.
   [[nodiscard]] virtual std::string argument() const = 0;
   /// For people: without a password.
   [[nodiscard]] virtual std::string name() const { return argument(); }
@@ -130,7 +130,7 @@ class place {
 class patient_connection {
  public:
   /// \param where must outlive this.
-  explicit patient_connection(const place& where) : place_(where) {}
+  explicit patient_connection(const site& where) : site_(where) {}
 
   /// Calls `work` until it does not throw `try_again`. \returns what it returns.
   template <class Work>
@@ -139,7 +139,7 @@ class patient_connection {
     for (const auto end = std::chrono::steady_clock::now() + patience;; pause()) {
       try {
         if (!open_) {
-          open_ = place_.connect();
+          open_ = site_.connect();
         }
         return work(*open_);
       } catch (const try_again&) {
@@ -161,18 +161,18 @@ class patient_connection {
  private:
   static void pause();
 
-  const place& place_;
+  const site& site_;
   std::unique_ptr<database> open_;
 };
 
 /// "sqlite:FILE" or "postgres:CONNINFO". \throws std::runtime_error if this program was built without it.
-[[nodiscard]] std::unique_ptr<place> place_of(const std::string& argument);
+[[nodiscard]] std::unique_ptr<site> site_of(const std::string& argument);
 /// A private server. \throws std::runtime_error that says what to install, or what went wrong.
-[[nodiscard]] std::unique_ptr<place> private_place();
+[[nodiscard]] std::unique_ptr<site> private_site();
 
 // Each in a file of its own. \{
-[[nodiscard]] std::unique_ptr<place> sqlite_place(const std::string& file);
-[[nodiscard]] std::unique_ptr<place> postgres_place(const std::string& conninfo);
+[[nodiscard]] std::unique_ptr<site> sqlite_site(const std::string& file);
+[[nodiscard]] std::unique_ptr<site> postgres_site(const std::string& conninfo);
 // \}
 
 }  // namespace timing_wheel::rig

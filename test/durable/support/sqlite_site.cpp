@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "durable/support/place.hpp"
+#include "durable/support/site.hpp"
 #include "timing_wheel/durable/sqlite_store.hpp"
 
 namespace timing_wheel::rig {
@@ -69,9 +69,9 @@ class sqlite_database final : public database {
   durable::store* clock_;
 };
 
-class place_in_file final : public place {
+class site_in_file final : public site {
  public:
-  explicit place_in_file(std::string file) : file_(std::move(file)) {}
+  explicit site_in_file(std::string file) : file_(std::move(file)) {}
 
   void prepare() override {
     clock_ = open_store({});
@@ -121,6 +121,6 @@ class place_in_file final : public place {
 
 }  // namespace
 
-std::unique_ptr<place> sqlite_place(const std::string& file) { return std::make_unique<place_in_file>(file); }
+std::unique_ptr<site> sqlite_site(const std::string& file) { return std::make_unique<site_in_file>(file); }
 
 }  // namespace timing_wheel::rig

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "durable/support/place.hpp"
 #include "durable/support/private_postgres.hpp"
+#include "durable/support/site.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -103,9 +103,9 @@ std::string without_password(const std::string& conninfo) {
   return told;
 }
 
-class place_on_server : public place {
+class site_on_server : public site {
  public:
-  explicit place_on_server(std::string conninfo) : conninfo_(std::move(conninfo)) {}
+  explicit site_on_server(std::string conninfo) : conninfo_(std::move(conninfo)) {}
 
   void prepare() override { open_store({})->migrate(); }
   [[nodiscard]] std::unique_ptr<durable::store> open_store(std::chrono::milliseconds lease) const override {
@@ -144,10 +144,10 @@ class place_on_server : public place {
   const std::string conninfo_;
 };
 
-class place_on_private_server final : public place_on_server {
+class site_on_private_server final : public site_on_server {
  public:
-  explicit place_on_private_server(std::unique_ptr<private_postgres> server)
-      : place_on_server(server->conninfo()), server_(std::move(server)) {}
+  explicit site_on_private_server(std::unique_ptr<private_postgres> server)
+      : site_on_server(server->conninfo()), server_(std::move(server)) {}
 
   [[nodiscard]] std::string file(const std::string& what) const override { return server_->folder() / what; }
   /// By another name: what a server leaves behind under its own is cleared away.
@@ -169,12 +169,10 @@ class place_on_private_server final : public place_on_server {
 
 }  // namespace
 
-std::unique_ptr<place> postgres_place(const std::string& conninfo) {
-  return std::make_unique<place_on_server>(conninfo);
-}
+std::unique_ptr<site> postgres_site(const std::string& conninfo) { return std::make_unique<site_on_server>(conninfo); }
 
-std::unique_ptr<place> private_place() {
-  return std::make_unique<place_on_private_server>(std::make_unique<private_postgres>());
+std::unique_ptr<site> private_site() {
+  return std::make_unique<site_on_private_server>(std::make_unique<private_postgres>());
 }
 
 }  // namespace timing_wheel::rig
