@@ -54,8 +54,11 @@ timing_wheel_postgres_tests(unit
 timing_wheel_one_thread_tests(timing_wheel_postgres_tests unit postgres_page postgres_statements)
 
 timing_wheel_durable_tests(unit postgres_clock)
-timing_wheel_postgres_test(postgres_leases "stress;kills")
-timing_wheel_postgres_test(postgres_server_faults "stress;kills")
+set(tests_with_leases)
+foreach(name IN ITEMS postgres_leases postgres_server_faults)
+  timing_wheel_postgres_test(${name} "stress;kills" HALVES)
+  list(APPEND tests_with_leases ${tests})
+endforeach()
 
 # For scripts.
 add_executable(postgres_server support/postgres_server.cpp)
@@ -68,9 +71,9 @@ target_link_libraries(durable_postgres_node PRIVATE
   timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_postgres_test(postgres_faults "stress;kills")
-set_tests_properties(postgres_faults PROPERTIES COST 100)
-# They let leases of a second end, which another test beside them would do, too.
-set_tests_properties(postgres_leases postgres_server_faults postgres_faults PROPERTIES PROCESSORS 2)
+# They let leases of one second, or two, end, which many tests beside them would do, too: two of them run at once, before
+# all others.
+set_tests_properties(${tests_with_leases} ${tests} PROPERTIES PROCESSORS 2 COST 200)
 target_compile_definitions(${executable} PRIVATE
   TIMING_WHEEL_POSTGRES_NODE="$<TARGET_FILE:durable_postgres_node>"
   TIMING_WHEEL_SANITIZER="$<BOOL:${under_sanitizer}>")
