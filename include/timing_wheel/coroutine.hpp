@@ -18,9 +18,8 @@
 #include "timing_wheel/timer.hpp"
 #include "timing_wheel/timer_options.hpp"
 
-/// \file
-/// Sleeps and time limits, for coroutines of any type. The page docs/coroutines.md has the rules about threads and
-/// lifetimes, and the end of each race.
+/// \file Sleeps and time limits, for coroutines of any type. The page docs/coroutines.md has the rules about threads
+/// and lifetimes, and says how each race ends.
 
 namespace timing_wheel {
 
@@ -116,16 +115,16 @@ sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> dead
 /// | in time, with `void` | `true` |
 /// | in time, with an exception; also after a stop request of `options.stop` | that exception |
 /// | late, in whatever way | an empty optional, a null pointer, or `false`; its value or exception is destroyed |
-/// | before the coroutine was suspended, as `make`, `await_ready` or `await_suspend` throws | that exception |
+/// | before the coroutine was suspended, because `make`, `await_ready` or `await_suspend` throws | that exception |
 ///
 /// | What fails | without an `error` | with an `error` |
 /// |---|---|---|
 /// | the service refuses the limit: `make` is not called | throws as `timer::schedule_after` | an empty answer |
-/// | the service drops the limit: a stop is requested, and waited for | `timer_error` (`stopped`) | an empty answer |
+/// | the service drops the limit: the awaitable must stop and end first | `timer_error` (`stopped`) | an empty answer |
 /// | memory for the two allocations of `with_timeout` itself | throws `std::bad_alloc` | throws the same |
 ///
-/// Await the result of `with_timeout` once, as an rvalue. The coroutine goes on where the awaitable resumes it; after a
-/// late end, that may be the thread that drives the service, inside `request_stop`.
+/// Await the result of `with_timeout` once, as an rvalue. The coroutine goes on where the awaitable resumes it. If the
+/// awaitable ends late, that may be inside `request_stop`, on the thread that drives the service.
 template <class Rep, class Period, class Make>
 requires detail::awaited_with_stop<std::decay_t<Make>>
 auto with_timeout(timer& timer, std::chrono::duration<Rep, Period> limit, Make&& make,

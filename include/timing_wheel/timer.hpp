@@ -199,8 +199,9 @@ class TIMING_WHEEL_EXPORT timer {
     return by_rule(std::forward<Next>(next), std::forward<F>(callback), options, &error);
   }
 
-  /// Schedules these timers, each as `schedule_at` with its members, with one look at the clock, and with one lock for
-  /// up to 32 of them. It takes a quarter fewer instructions than a call for each.
+  /// Schedules each of these timers as `schedule_at` does with the members of that `pending_task`. The call looks at
+  /// the clock once, and takes one lock for up to 32 timers. It takes a quarter fewer instructions than a call for
+  /// each.
   ///
   ///     std::vector<pending_task> checks;
   ///     for (const std::uint64_t id : orders) {
@@ -211,14 +212,14 @@ class TIMING_WHEEL_EXPORT timer {
   ///     auto left = timer.stop();  // another service goes on with all of them
   ///     next.schedule_many(left);
   ///
-  /// It takes them in their order, and ends at the first one that is refused, or for which memory is short. Those
-  /// before it are scheduled: their callbacks are empty afterwards. The others are as they were, so the call can be
-  /// repeated with them.
+  /// The call takes the timers in their order, and ends at the first one that the service refuses, or for which memory
+  /// is short. The timers before that one are scheduled, and their callbacks are empty afterwards. The other timers are
+  /// unchanged, so you can call again with them.
   ///
   /// Handle i is that of timer i; there may be fewer handles than timers, or none. A timer that is due may run before
-  /// the call returns, and before its handle is written. The captures are moved as those of a `task` are.
+  /// the call returns, and before its handle is written. The call moves the captures as a `task` does.
   /// \returns how many it has scheduled. Complexity: as that many calls.
-  /// \throws as `schedule_after`, after those before have been scheduled.
+  /// \throws as `schedule_after`; the timers before the refused one are scheduled then.
   std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles = {}) {
     return start_many(timers, handles, nullptr);
   }
@@ -261,8 +262,8 @@ class TIMING_WHEEL_EXPORT timer {
   ///
   /// Each pending timer is counted or returned once; a second stop finds none. A timer scheduled by another thread
   /// meanwhile is either stopped as well or refused. A periodic timer whose callback is running is not armed again.
-  /// So `stop_drain` ends a timer of `schedule_every` or `schedule_with` after at most one more run, and returns only
-  /// one that has not run meanwhile.
+  /// So `stop_drain` ends a timer of `schedule_every` or `schedule_with` after at most one more run, and returns the
+  /// timer only if it has not run meanwhile.
   ///
   /// A stop waits for all running callbacks, so do not call it while you hold a lock that a callback takes. A stop that
   /// is called in a callback of this service waits for no running callback. If callbacks of two services stop each
@@ -327,12 +328,12 @@ class TIMING_WHEEL_EXPORT timer {
   /// | the heap | the whole heap | at most 256 timers are left, in the first half of the heap's array | nothing |
   /// | the heap | nothing | otherwise | 20 to 40 bytes per timer of the peak |
   ///
-  /// The call passes to `operator delete`, for each shard, up to 16 MiB of the timers' memory, up to 16 MiB of the
-  /// wheel's, and all of the heap's. The allocator may keep that memory. All other memory goes back to the system. If
-  /// the option `huge_pages` is off, all memory goes to `operator delete`, and of the wheels 5 to 6.3 bytes per timer
-  /// of the peak stay. `stats().bytes` shows what is left. The call works in short steps, each with the lock of one
-  /// shard: some steps look at 128 places, the others take some tens of microseconds. A callback may call it. In a
-  /// child process it does nothing. Complexity: as `stop`.
+  /// For each shard, the call passes up to 16 MiB of the timers' memory, up to 16 MiB of the wheel's memory, and all
+  /// memory of the heap to `operator delete`. The allocator may keep that memory. All other memory goes back to the
+  /// system. If the option `huge_pages` is off, all memory that goes back goes to `operator delete`, and the wheels
+  /// keep 5 to 6.3 bytes per timer of the peak. `stats().bytes` shows what is left. The call works in short steps, each
+  /// with the lock of one shard: some steps look at 128 places, the others take some tens of microseconds. A callback
+  /// may call it. In a child process it does nothing. Complexity: as `stop`.
   void shrink_to_fit() noexcept;
 
   /// The time on the clock of the service: the monotonic clock, or the virtual time of a `manual_timer`. Complexity:

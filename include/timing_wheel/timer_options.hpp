@@ -40,8 +40,9 @@ struct timer_options {
   /// Slots of each level, lowest first, for instance {60, 60, 24}. Higher levels have as many as the last one given.
   /// Empty: every level has `wheel_size` slots.
   std::vector<std::uint32_t> wheel_sizes = {};
-  /// Each shard takes some 16 MiB from `operator new`, and maps further memory as huge pages, so that it reaches timers
-  /// far apart in memory faster. If false, or if the system has no huge pages, all memory is from `operator new`.
+  /// If true, each shard takes some 16 MiB from `operator new`, and maps further memory as huge pages. That makes
+  /// access faster if timers lie far apart in memory. If false, or if the system has no huge pages, all memory is from
+  /// `operator new`.
   bool huge_pages = true;
   /// The engine. Each engine keeps all promises of the service; docs/tuning.md compares their costs.
   engine_kind engine = engine_kind::hierarchical;
@@ -49,15 +50,16 @@ struct timer_options {
   /// schedules on one shard. 0: one for each core of the machine, and not fewer than pollers; for a `manual_timer`,
   /// one.
   unsigned shards = 0;
-  /// The number of poller threads of a `timer`, at most one for each shard. The pollers share the shards out. With
+  /// The number of poller threads of a `timer`, at most one for each shard. Each poller gets a part of the shards. With
   /// several pollers, callbacks of different shards run at the same time, and so do rules, the executor,
   /// `on_thread_start` and `on_error`. Runs of one timer still never overlap. Ask for more pollers if callbacks keep
   /// one core busy (docs/many_cores.md). A `manual_timer` and a `loop_timer` ignore this option.
   unsigned pollers = 1;
   /// The service refuses a timer when this many are pending. A periodic timer keeps its place while its callback runs.
   std::size_t max_pending = no_limit;
-  /// Where callbacks run. If empty, they run one after the other on the thread that drives the service, or on each
-  /// poller. One thread at a time calls the executor; with several pollers, several threads may call it at a time.
+  /// Where callbacks run. If empty, they run on the poller of their shard or on the thread that drives the service; on
+  /// each thread, one after the other. With one poller, one thread at a time calls the executor; with several pollers,
+  /// several threads may call it at a time.
   timing_wheel::executor executor = {};
   /// Each poller calls this function first. The function may choose the core, name or priority of the thread, or
   /// prepare what is local to the thread. It may run before the constructor of the service returns. If it throws,
@@ -68,8 +70,8 @@ struct timer_options {
   /// call it at a time.
   ///
   /// If `on_error` is empty, or throws itself, the service writes the exception to standard error. It writes each text
-  /// at most once in a second of its clock; of more than 16 texts at a time, some more often. `timer_counts::failed`
-  /// counts failures of callbacks and rules in any case.
+  /// at most once in a second of its clock. If there are more than 16 texts at a time, it may write some more often.
+  /// `timer_counts::failed` counts failures of callbacks and rules in any case.
   std::function<void(std::exception_ptr failure, std::uint64_t tag)> on_error = {};
 };
 
@@ -88,12 +90,12 @@ struct schedule_options {
   /// negative: not at all. A timer with a window is never early either. It costs less: most windows spare the timer its
   /// moves to lower wheels, and most timers whose windows overlap share a wake-up. docs/tuning.md has the counts.
   ///
-  /// A `window` is rounded down to whole ticks. A deadline that has passed, or is less than a tick away, has none, so a
-  /// timer can always be rescheduled to run at the next tick. If deadline and window together are beyond
-  /// `time_point::max()`, the timer may never fire. A timer that is rescheduled, or armed again after a run, keeps at
-  /// least 4/5 of its window. `timer_handle::deadline()` and `timer_stats::lateness` go by the deadline.
-  /// `stop_drain(until)` takes out a timer whose window makes it due at `until` or later. A hashed wheel stops at each
-  /// tick, and ignores the window.
+  /// A `window` is rounded down to whole ticks. If the deadline has passed, or is less than a tick away, the timer has
+  /// no window. So you can always reschedule a timer to run at the next tick. If deadline and window together are
+  /// beyond `time_point::max()`, the timer may never fire. A timer that is rescheduled, or armed again after a run,
+  /// keeps at least 4/5 of its window. `timer_handle::deadline()` and `timer_stats::lateness` use the deadline without
+  /// the window. `stop_drain(until)` takes out a timer whose window makes it due at `until` or later. A hashed wheel
+  /// stops at each tick, and ignores the window.
   ///
   ///     timer.schedule_after(30min, check, {.window = 2s});  // between 30 min and 30 min 2 s from now
   std::chrono::nanoseconds window = {};
@@ -106,7 +108,7 @@ struct schedule_options {
 /// | Policy | Next runs | After the process was stopped for an hour, a timer of 1 s |
 /// |---|---|---|
 /// | `fixed_delay` | 45 ms | runs once |
-/// | `fixed_rate_catch_up` | 35 ms (for 20), as soon as possible (for 30), 40 ms | runs 3600 times in a row |
+/// | `fixed_rate_catch_up` | 35 ms (due at 20), as soon as possible (due at 30), 40 ms | runs 3600 times in a row |
 /// | `fixed_rate_skip` | 40 ms | runs once |
 ///
 /// If a deadline is past the end of time, the timer stays pending until it is cancelled.
@@ -194,15 +196,15 @@ struct sleep_options {
   operator sleep_arguments() const noexcept { return {tag, stop, on, window}; }  // NOLINT(google-explicit-constructor)
 };
 
-/// The argument type of `with_timeout`; `timeout_options` convert to it. Write it as `sleep_arguments`.
+/// The argument type of `with_timeout`; `timeout_options` convert to it. Write it in braces, without its name.
 struct timeout_arguments {
   std::uint64_t tag = 0;                 ///< As `timeout_options::tag`.
   stop_token_argument stop = {};         ///< As `timeout_options::stop`. Here it may be a temporary.
   std::chrono::nanoseconds window = {};  ///< As `timeout_options::window`.
 };
 
-/// Options of a time limit. They are the argument of `with_timeout` after the callable that it limits. Write them as
-/// `sleep_options`.
+/// Options of a time limit. They are the argument of `with_timeout` after the callable that it limits. Write
+/// them in braces, or with their name, as `sleep_options`.
 struct timeout_options {
   /// As `sleep_options::tag`.
   std::uint64_t tag = 0;

@@ -30,7 +30,7 @@
 
 namespace timing_wheel::durable {
 
-/// What went wrong in the background, where no call is there to throw: a handler threw, for instance, or the store did
+/// What went wrong in the background, where no call of yours can throw. For instance, a handler threw, or the store did
 /// not answer.
 ///
 /// | `what` | means |
@@ -44,7 +44,7 @@ namespace timing_wheel::durable {
 /// | "completion" | a completion threw |
 /// | "timer" | the timer that drives the scheduler refused to schedule; the scheduler looks again after one poll |
 /// | "scheduler" | memory was short, or the clock of the store failed |
-/// | "unhandled" | a check has been due and free for a sweep, and this scheduler has no handler for its kind |
+/// | "unhandled" | a check has been due and free for a whole `sweep`, and this scheduler has no handler for its kind |
 /// | "clock" | the clock of the store and the wall clock of this process differ by 10 s or more |
 struct failure {
   std::string_view what;  ///< One of the words above.
@@ -54,17 +54,17 @@ struct failure {
   /// reason.
   std::exception_ptr error;
   int attempt = 0;  ///< The number of the run, from 1 on, if the failure is about one.
-  /// The longest time until the check runs again, if a handler threw ("handler") or a run was given up ("time_limit"),
-  /// and it will be retried. None: the check does not run again, or the scheduler does not know when.
+  /// If a handler threw ("handler") or a run was given up ("time_limit"), and the check will be retried: the longest
+  /// time until the check runs again. None: the check does not run again, or the scheduler does not know when.
   std::optional<std::chrono::microseconds> again = {};
 };
 
 /// How a scheduler works. The defaults suit most programs. A **node** is a started scheduler; usually there is one for
 /// each process. Several nodes may share a store. A **look** is one reading of the rows that are due soon.
 struct scheduler_options {
-  /// How far ahead a look reads; keep it above `poll`. Then a check that was written that long before its deadline is
-  /// at most a tick late. A longer look-ahead makes each look read more. Range of `look_ahead`, `poll` and `sweep`: 1
-  /// ms to 30 days.
+  /// How far ahead a look reads; keep it above `poll`. Then, if a check was written at least `look_ahead` before its
+  /// deadline, it is at most a tick late. A longer look-ahead makes each look read more. Range of `look_ahead`, `poll`
+  /// and `sweep`: 1 ms to 30 days.
   std::chrono::milliseconds look_ahead = std::chrono::milliseconds(500);
   /// The time from one look to the next. If another process schedules a check for sooner than the look-ahead, that
   /// check is late by one `poll` at most.
@@ -79,19 +79,21 @@ struct scheduler_options {
   /// | a node dies | its leased checks wait for the ends of their leases; then other nodes run them |
   /// | the database does not answer | no lease is lost |
   /// | the database answers again | for half a lease, nodes take over no expired lease |
-  /// | a transactional handler stalls for a lease, on PostgreSQL | its transaction is undone; the check runs again |
+  /// | on PostgreSQL, a transactional handler stalls for one lease | its transaction is undone; the check runs again |
   std::chrono::milliseconds lease = std::chrono::seconds(30);
   /// The node rounds deadlines up to a multiple of this. At least 1 ms, at most a sixth of `lease`.
   std::chrono::milliseconds tick = std::chrono::milliseconds(1);
   /// How many checks one transaction claims, completes, or takes for transactional handlers, at most. From 1 to 1000.
   std::size_t batch = 1000;
-  /// How many leased jobs this node has at a time, at most. A node claims fewer: one for each free thread, and those
-  /// that its threads end within about two round trips to the store, by what the runs of that kind took before. If a
-  /// claimed job has not begun within eight round trips (at least 0.1 s, at most 0.4 s), the node gives it back. All
-  /// other checks that are due stay in the table, where any node may claim them. At least 1.
+  /// How many leased jobs this node has at a time, at most. A node claims fewer: one for each free thread, and as many
+  /// as its threads will end within about two round trips to the store. The node estimates this from the times of
+  /// earlier runs of that kind. If a claimed job has not begun within eight round trips (at least 0.1 s, at most 0.4
+  /// s), the node gives it back. All other checks that are due stay in the table, where any node may claim them. At
+  /// least 1.
   std::size_t max_claimed = 4000;
-  /// How many bytes the payloads of leased jobs that this node has at a time may have, all together; and those of a
-  /// transaction of transactional handlers. A job whose payload is larger is claimed alone. At least 1.
+  /// The most bytes that payloads may have, all together: those of the leased jobs that this node has at a time, and
+  /// those of the jobs of one transaction of transactional handlers. A job whose payload is larger is claimed alone. At
+  /// least 1.
   std::size_t max_claimed_bytes = std::size_t{4} << 20;
   /// How many rows this node remembers at a time. This limit keeps its memory flat, however many checks are due. At
   /// least `batch`.
@@ -103,9 +105,9 @@ struct scheduler_options {
   /// The node's name, used if the nodes of a store divide its table. Each node of a store needs a different name. UTF-8
   /// without a zero byte. Empty: the scheduler draws a random name.
   std::string node = {};
-  /// If the store does not answer when the scheduler starts: false, `start` throws; true, `start` returns, the
-  /// scheduler tells `on_failure` ("store") each second, and begins when the store answers. So a program may begin
-  /// before its server, or before `store::migrate` was called; `scheduler_stats::serving` says when it has begun.
+  /// What happens if the store does not answer when the scheduler starts. False: `start` throws. True: `start` returns,
+  /// and the scheduler tells `on_failure` ("store") each second, and begins when the store answers. So a program may
+  /// begin before its server, or before `store::migrate` was called; `scheduler_stats::serving` says when it has begun.
   bool wait_for_store = false;
   /// Where leased handlers run. Empty: on `threads` threads of the scheduler. The executor has to call or drop each
   /// task that it has accepted, because the scheduler's destructor waits for that. A scheduler calls the executor from
@@ -126,7 +128,7 @@ struct kind_stats {
   std::uint64_t fired = 0;                  ///< Runs begun here.
   std::uint64_t done = 0;                   ///< Runs whose end was written.
   std::uint64_t retried = 0;                ///< Checks put back after a run that failed.
-  std::uint64_t snoozed = 0;                ///< Checks put back by `snooze`, or by a `reschedule` of their own.
+  std::uint64_t snoozed = 0;                ///< Checks put back by `snooze`, or by a `reschedule` in their handler.
   std::uint64_t given_back = 0;             ///< Checks put back because their run did not begin.
   std::uint64_t dead = 0;                   ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;            ///< Runs that found their lease gone when they tried to end.
@@ -135,7 +137,7 @@ struct kind_stats {
   std::size_t claimed = 0;                  ///< Leased jobs that are claimed here and wait for a thread, now.
   std::size_t ready = 0;                    ///< Rows that are due here, and not yet claimed.
   std::chrono::microseconds lag{};          ///< As `scheduler_stats::lag`, of this kind.
-  std::chrono::microseconds longest_run{};  ///< For how long the oldest handler that has not returned has been running.
+  std::chrono::microseconds longest_run{};  ///< The running time of the oldest handler that has not returned.
   histogram lateness;                       ///< From the deadline to the begin of the run.
   bool paused = false;                      ///< The kind was paused at this node's last poll, see `store::pause`.
 };
@@ -143,7 +145,7 @@ struct kind_stats {
 /// How late the checks of a kind are in the store, whether or not this scheduler knows them or has a handler for them.
 struct kind_lag {
   std::string kind;                 ///< As it was scheduled.
-  std::chrono::microseconds lag{};  ///< For how long a check has been due and free; of them, the longest.
+  std::chrono::microseconds lag{};  ///< The longest time that a check has been due and free.
   bool handled = false;             ///< This scheduler has a handler for the kind. Another one may have one, too.
 };
 
@@ -155,8 +157,8 @@ struct scheduler_stats {
   std::uint64_t fired = 0;        ///< Runs begun here.
   std::uint64_t done = 0;         ///< Runs whose end was written, so the check is over.
   std::uint64_t retried = 0;      ///< Checks put back after a run that failed, to run again.
-  std::uint64_t snoozed = 0;      ///< Checks put back by `snooze`, or by a `reschedule` of their own.
-  std::uint64_t given_back = 0;   ///< Checks put back because their run did not begin: in time, or before a stop.
+  std::uint64_t snoozed = 0;      ///< Checks put back by `snooze`, or by a `reschedule` in their handler.
+  std::uint64_t given_back = 0;   ///< Checks put back because their run did not begin in time, or not before a stop.
   std::uint64_t dead = 0;         ///< Checks moved to the dead.
   std::uint64_t lost_leases = 0;  ///< Runs that found their lease gone when they tried to end.
   std::uint64_t timed_out = 0;    ///< Runs given up since they took too long (`handler_options::time_limit`).
@@ -169,15 +171,16 @@ struct scheduler_stats {
   std::size_t known = 0;          ///< Rows remembered here, now.
   std::size_t shares = 0;         ///< Shares of the table that this node reads ahead, if its store is divided.
   bool serving = false;           ///< The node has begun, and was not stopped: it was started, and the store answered.
-  /// How long the oldest check that is due and has not begun has waited, wherever it waits: the oldest of `ready` and
-  /// `claimed`, of `store_lag`, and of what has become due while a transactional handler or the store hangs.
+  /// The longest time that a check has waited that is due and has not begun. It counts the checks of `ready`, of
+  /// `claimed` and of `store_lag`, and those that have become due while a transactional handler or the store hangs.
   std::chrono::microseconds lag{};
   histogram lateness;             ///< From the deadline to the begin of the run.
   store_counts store;             ///< What the store object did, for all schedulers that use it.
   std::vector<kind_stats> kinds;  ///< The same by kind, in the order of `scheduler::on`. Empty before `start`.
-  /// The kinds of which a check was late by a second or more at the last look for such checks, see
-  /// `store::read_overdue`. The scheduler looks with each `sweep`, within a poll after a call of `stats`, and while a
-  /// kind is late that it has a handler for; but at most once a second, and for at most a hundredth of the time.
+  /// The kinds that had a check late by a second or more, at the last look for such checks, see `store::read_overdue`.
+  /// The scheduler looks with each `sweep`, within a poll after a call of `stats`, and, while a kind for which it has a
+  /// handler is late, again and again. It looks at most once a second, and spends at most a hundredth of the time on
+  /// looks.
   std::vector<kind_lag> store_lag;
   /// How far the wall clock of this process was ahead of the store's clock at that look.
   std::chrono::microseconds clock_difference{};
@@ -193,7 +196,7 @@ struct unfinished_run {
 
 /// How far a scheduler was stopped.
 struct stop_result {
-  bool finished = false;  ///< Nothing is left to wait for, but threads in handlers whose runs were given up.
+  bool finished = false;                   ///< All is over, except threads in handlers whose runs were given up.
   std::vector<unfinished_run> unfinished;  ///< The leased jobs whose handlers have not returned, given up or not.
   /// If `finished`: the checks whose ends the store did not take. They run again when their leases have ended.
   std::size_t unwritten = 0;
@@ -239,12 +242,12 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// Makes a scheduler that has threads of its own. The store must outlive it.
   /// \throws timer_error (`invalid_option`); std::system_error if no thread can be had.
   explicit scheduler(store& where, const scheduler_options& options = {});
-  /// Makes a scheduler that runs inside `driven_by`'s callbacks, jobs too. Its one own thread does nothing but extend
-  /// leases. The store and the timer must outlive it.
+  /// Makes a scheduler that runs, and runs its jobs, inside the callbacks of `driven_by`. The scheduler has one thread
+  /// of its own, which only extends leases. The store and the timer must outlive it.
   ///
   /// If the timer is a `manual_timer`, the scheduler has no thread of its own. With a `memory_store` or an
-  /// `sqlite_store` in memory on the same timer it runs in virtual time, for tests. If the timer is a `loop_timer`, the
-  /// scheduler may cause a call of its `on_earlier` under a lock of the scheduler, so `on_earlier` must not call the
+  /// `sqlite_store` in memory on the same timer it runs in virtual time, for tests. If the timer is a `loop_timer`, it
+  /// may call its `on_earlier` while the scheduler holds a lock of its own, so `on_earlier` must not call the
   /// scheduler.
   scheduler(store& where, timer& driven_by, const scheduler_options& options = {});
   /// Stops. A handler, a completion or `on_failure` of this scheduler must not destroy it.
@@ -277,18 +280,18 @@ class TIMING_WHEEL_EXPORT scheduler {
   ///
   /// 1. The node claims no check any more. It gives back the checks whose runs have not begun.
   /// 2. The scheduler asks running jobs to stop (`job::stop_token`), waits for them and writes their ends. If the store
-  ///    fails, or other transactions have locked all rows that are left, `stop` gives up after 5 s; then the leases end
-  ///    by themselves, and `stop_result::unwritten` counts them.
+  ///    fails, or other transactions have locked all rows that are left, `stop` gives up after 5 s. Then the leases end
+  ///    by themselves, and `stop_result::unwritten` counts the checks.
   /// 3. The scheduler writes or refuses the requests that were posted without waiting, and calls their completions.
   ///
   /// Afterwards `schedule` refuses (`stopped`), the scheduler calls no completion any more, and nothing of this
-  /// scheduler is pending on the driving timer. A second call does nothing. `stop` called in a handler or completion
-  /// returns at once, and finishes when that function has ended. `stop` does not wait for a run that was given up
-  /// (`handler_options::time_limit`); the destructor does.
+  /// scheduler is pending on the driving timer. A second call does nothing. If a handler or completion calls `stop`,
+  /// the call returns at once, and the stop itself finishes when that function has ended. `stop` does not wait for a
+  /// run that was given up (`handler_options::time_limit`); the destructor does.
   void stop();
-  /// Stops as `stop`, but waits for running jobs no longer than `until`. If they are not over then, the scheduler goes
-  /// on to wait for them, to extend their leases and to write their ends; a later `stop` and the destructor wait, too.
-  /// So a program that must end now has to end without the destructor, for instance by `std::_Exit`.
+  /// Stops as `stop`, but waits for running jobs no longer than `until`. If some jobs still run then, the scheduler
+  /// continues to wait for them, to extend their leases and to write their ends; a later `stop` and the destructor wait
+  /// for them, too. So a program that must end now has to end without the destructor, for instance by `std::_Exit`.
   ///
   ///     const durable::stop_result left = checks.stop(std::chrono::steady_clock::now() + 10s);
   ///     for (const durable::unfinished_run& each : left.unfinished) {
@@ -340,13 +343,12 @@ class TIMING_WHEEL_EXPORT scheduler {
   /// Deletes a dead check. \returns whether there was such a check.
   bool delete_dead(std::int64_t id);
 
-  /// \returns the leased jobs whose handlers run here now, given up or not; those that were given up come first. So it
-  /// says which node holds a check, and since when; the row does not. Complexity: O(running).
+  /// \returns the leased jobs whose handlers run here now, given up or not; those that were given up come first. So the
+  /// call says whether this node runs a check, and since when; the row does not say it. Complexity: O(running).
   [[nodiscard]] std::vector<unfinished_run> unfinished() const;
 
   /// What the scheduler has done. The counts of all kinds belong to one moment, but for `running`, `claimed` and
-  /// `lost_threads`, which belong to a moment just before. Complexity: O(kinds); the call copies 8
-  /// KiB for each kind.
+  /// `lost_threads`, which belong to a moment just before. Complexity: O(kinds); the call copies 8 KiB for each kind.
   [[nodiscard]] scheduler_stats stats() const;
 
  private:

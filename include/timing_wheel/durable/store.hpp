@@ -29,12 +29,12 @@ struct upcoming {
   instant due{};           ///< Its deadline.
   instant lease{};         ///< Until when a node has claimed it; the epoch if none has.
   std::uint32_t kind = 0;  ///< Which of `read_range::kinds` it has.
-  int attempt = 0;         ///< How many runs count, see `handler_options`.
+  int attempt = 0;         ///< How many runs count as attempts, see `handler_options`.
   std::size_t size = 0;    ///< Of its payload, in bytes. If a store leaves it 0, nothing limits the bytes of a claim.
 };
 
-/// Which rows to read: those of one of the kinds with (due, id) after (`from`, `after_id`) and due before `until`; at
-/// most `limit` of them, in the order of (due, id).
+/// Which rows to read: those that have one of the kinds, that have (due, id) after (`from`, `after_id`), and that are
+/// due before `until`; at most `limit` rows, in the order of (due, id).
 ///
 /// | rows (due, id) | `from` 10, `after_id` 5, `until` 20, `limit` 2 |
 /// |---|---|
@@ -43,7 +43,7 @@ struct upcoming {
 /// | (19, 1) | lies on the next page |
 /// | (20, 2) | is not read: it is not due before 20 |
 struct read_range {
-  instant from = instant::min();  ///< Rows that are due then are read if their ids are above `after_id`.
+  instant from = instant::min();  ///< Rows that are due at this time are read if their ids are above `after_id`.
   std::int64_t after_id = std::numeric_limits<std::int64_t>::min();  ///< Of the last row of the page before.
   instant until{};                                                   ///< Rows that are due then or later are not read.
   std::size_t limit = 0;                                             ///< How many rows to read, at most.
@@ -52,16 +52,16 @@ struct read_range {
   std::optional<std::span<const std::int16_t>> shares = {};
   /// If there are `shares`: rows that are due before it are read, whichever share they have.
   instant overdue = instant::min();
-  /// If set: the store adds all kinds that are paused; and, if `node` is drained, an empty name: for it, every kind is
-  /// paused. A range without kinds asks for these alone.
+  /// If set: the store adds all kinds that are paused. If `node` is drained, the store also adds an empty name, because
+  /// for that node every kind is paused. A range without kinds asks only for what is paused.
   std::vector<std::string>* paused = nullptr;
-  std::string_view node = {};  ///< The node that reads; empty: none that can be drained.
+  std::string_view node = {};  ///< The node that reads. Empty: a node that cannot be drained.
 };
 
 /// A kind of which a check is late.
 struct overdue_kind {
   std::string kind;  ///< As it was scheduled.
-  instant since{};   ///< Since when a check of this kind has been due and free, the one that has been so for longest.
+  instant since{};   ///< Since when a check of this kind has been due and free: the earliest such time.
 };
 
 /// A kind of which no node claims a check.
@@ -78,7 +78,7 @@ struct drained_node {
   instant told{};                        ///< When it told that.
 };
 
-/// A run of a leased job that has taken for five seconds or more, as its node tells each five seconds.
+/// A run of a leased job that has lasted for five seconds or more. Its node tells of it each five seconds.
 struct long_run {
   std::string node;        ///< As in `scheduler_options::node`.
   std::string kind;        ///< Of the check.
@@ -129,11 +129,12 @@ struct ticket {
   std::int64_t fence = 0;   ///< See `job::fence`.
   bool still_ours = false;  ///< Out: the row was there with that fence, and was changed.
   /// Out: the row is still there with that fence, and another transaction has locked it, so it was not changed. Only
-  /// with `transaction_limits::skip_locked`. A node also sets it for a row of which the store refuses the end.
+  /// with `transaction_limits::skip_locked`. A node also sets it for a row if the store refuses to write that the run
+  /// has ended.
   bool locked = false;
 };
 
-/// Claims that a node completes, and rows that it claims, at a time.
+/// Claims that a node completes, and rows that it claims, in one round.
 struct lease_round {
   std::span<ticket> done;             ///< As in `store_transaction::complete`.
   std::span<const upcoming> wanted;   ///< As in `store_transaction::claim_some`.
@@ -180,8 +181,8 @@ struct bury_op {
   std::string error;  ///< What went wrong.
 };
 
-/// How long a transaction may hold others up, and be held up, where that differs from the store's options. If the
-/// transactions of a store never run at the same time, the store heeds only `orphans_until` and `asked_at`.
+/// How long a transaction may block others, and how long others may block it, if that differs from the store's options.
+/// If the transactions of a store never run at the same time, the store heeds only `orphans_until` and `asked_at`.
 struct transaction_limits {
   /// If a statement waits for longer than this for a row that another transaction has locked, it fails with
   /// `errc::row_locked`. None: it waits as long as a statement may take. At least 1 ms.
@@ -193,16 +194,18 @@ struct transaction_limits {
   /// If another transaction has locked a row, `complete`, `extend`, `release` and `bury` leave the row out, and say so
   /// in `ticket::locked`. False: they wait for the row, up to `lock_wait`.
   bool skip_locked = false;
-  /// Rows whose lease has ended are claimed and consumed only if `now()` is not later than this. If an outage of the
-  /// database has held the statement up, the owners of the leases had no chance to extend them either. None: always.
-  /// Rows that were orphaned and given up have no owner, and are claimed at any time.
+  /// Rows whose lease has ended are claimed and consumed only if `now()` is not later than this. The reason: if an
+  /// outage of the database has held the statement up, the owners of the leases could not extend their leases either.
+  /// None: always. Rows that were orphaned and given up have no owner, and are claimed at any time.
   std::optional<instant> orphans_until = {};
   /// Set for extensions of leases. Then the transaction uses a connection that the store keeps for such transactions
-  /// alone, so that it waits for no other use of the store. If the server does not answer for this time, also to a try
-  /// to connect, the transaction fails. None: the transaction uses the same connections as all others. At least 1 ms.
+  /// alone, so that it waits for no other use of the store. If the server does not answer a statement or a try to
+  /// connect for this time, the transaction fails. None: the transaction uses the same connections as all others. At
+  /// least 1 ms.
   std::optional<std::chrono::milliseconds> urgent = {};
-  /// Since when a caller has waited for this transaction. The time to wait for another process's lock of the whole
-  /// database counts from this moment, or from when this store last had that lock. None: it counts from the call.
+  /// Since when a caller has waited for this transaction. If another process has locked the whole database, the time to
+  /// wait counts from this moment, or from the last moment when this store had that lock. None: it counts from the
+  /// call.
   std::optional<std::chrono::steady_clock::time_point> asked_at = {};
 };
 
@@ -219,12 +222,13 @@ class TIMING_WHEEL_EXPORT transaction {
   [[nodiscard]] virtual instant now() = 0;
 
   /// Schedules within this transaction, as `scheduler::schedule` does. If the transaction is undone, the check does not
-  /// exist. One transaction may run many checks: one of them whose handler has yet to begin is running, and keeps its
-  /// key. That of the handler itself, and those that are done, have left the table. Calls on the connection, such as
-  /// `durable::cancel(sqlite_connection(open), ...)`, do not know those that wait. O(checks of the transaction).
+  /// exist. One transaction may run many checks. A check whose handler has yet to begin counts as running, and keeps
+  /// its key. The check of this handler, and the checks that are done, have left the table. Calls on the connection,
+  /// such as `durable::cancel(sqlite_connection(open), ...)`, do not know the checks whose handlers have yet to begin.
+  /// O(checks of the transaction).
   scheduled schedule(const request& asked);
-  /// Cancels within this transaction, as `scheduler::cancel` does. A check of this transaction whose handler has yet to
-  /// begin is running for this call, too.
+  /// Cancels within this transaction, as `scheduler::cancel` does. For this call, too, a check of this transaction
+  /// whose handler has yet to begin counts as running.
   cancel_answer cancel(std::string_view kind, std::string_view key);
 
   /// \cond
@@ -256,9 +260,9 @@ class TIMING_WHEEL_EXPORT transaction {
 /// | **free** | it is pending, or its lease has ended by `now()` |
 /// | **orphaned** | its lease had ended when it was claimed |
 ///
-/// The node that had an orphaned row before may stand still just before its handler, and go on at any time. So an
-/// orphaned row must never be pending again. If a node gives it up, the row keeps a lease that has ended and that
-/// nobody can extend. By that lease, the next claim finds the row orphaned, too.
+/// The node that claimed an orphaned row earlier may be frozen just before it calls the handler, and may continue at
+/// any time. So an orphaned row must never be pending again. If a node gives it up, the row keeps a lease that has
+/// ended and that nobody can extend. By that lease, the next claim finds the row orphaned, too.
 class TIMING_WHEEL_EXPORT store_transaction : public transaction {
  public:
   using transaction::cancel;
@@ -277,19 +281,21 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   ///
   /// The store draws a fence from one counter while the row is locked. So the fence is higher than all fences that
   /// checks of that kind and key ever had. If a transaction is undone, the fences that it has drawn stay drawn. If the
-  /// server dies as well (in SQLite, if the process dies, or another process draws), the store may draw them again.
+  /// server also dies then (in SQLite, if the process dies, or another process draws a fence), the store may draw these
+  /// fences again.
   virtual void claim(std::span<const upcoming> wanted, instant lease, std::vector<claimed>& got) = 0;
   /// Claims in the same way, in the order of `wanted` (at most 2 000), and stops when it has claimed `most`. So a node
-  /// gets enough rows although other nodes have claimed some of those that it knows. Here it only tries the first
-  /// `most`. \returns how many of `wanted` it has looked at.
+  /// gets enough rows, even if other nodes have claimed some of the rows that it knows. By default, the call only tries
+  /// the first `most`. \returns how many of `wanted` it has looked at.
   virtual std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
                                  std::vector<claimed>& got);
-  /// Claims rows in the same way, and deletes them, because the transaction does the job itself and commits both.
+  /// Claims rows in the same way, and deletes them, because the transaction also does the job, and commits the job and
+  /// the deletion together.
   virtual void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
   /// Writes a row again that this transaction has consumed. The row is due at `due`, with that attempt and the same
   /// fence. The row is pending; if it was orphaned, it has a lease that has ended.
   virtual void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) = 0;
-  /// Writes a row to the dead that this transaction has consumed.
+  /// Writes a row that this transaction has consumed to the dead.
   virtual void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) = 0;
 
   /// Deletes claimed rows, because their jobs are done.
@@ -301,8 +307,8 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// Moves claimed rows to the dead.
   virtual void bury(std::span<bury_op> ops) = 0;
 
-  /// For operators. \returns what `store::list` returns, and locks it until the transaction ends: nobody claims,
-  /// cancels or moves it meanwhile. Leaves out a row that another transaction has locked.
+  /// For operators. \returns the checks that `store::list` returns, and locks their rows until the transaction ends:
+  /// nobody claims, cancels or moves these checks meanwhile. Leaves out a row that another transaction has locked.
   [[nodiscard]] virtual std::vector<stored_check> list(const check_range& range);
   /// Makes dead checks pending again, due now, with attempt 0. Leaves out an id that is not there, and a check whose
   /// key another check has by now; of two dead checks with one key it takes that with the higher id. \returns how many
@@ -313,8 +319,8 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// Writes checks that `store::read_all` of another store has read, as they were, but without a lease. Leaves out a
   /// check whose key another check has. From then on, this store draws fences above all that are in `checks` and
   /// `dead`.
-  /// \returns how many checks it has written; it writes all that are in `dead`. On PostgreSQL, the role needs `SELECT`
-  /// and `UPDATE` on the sequence `fence`.
+  /// \returns how many of `checks` it has written. It writes all that are in `dead`. On PostgreSQL, the role needs
+  /// `SELECT` and `UPDATE` on the sequence `fence`.
   virtual std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead);
   /// Pauses a kind: see `store::pause`.
   virtual bool pause(std::string_view kind);
@@ -324,33 +330,35 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   virtual bool drain(std::string_view node);
   /// Lets a node claim again: see `store::end_drain`.
   virtual bool end_drain(std::string_view node);
-  /// Writes a line of the audit, so that it commits with what it tells of. \throws timer_error (`no_schema`) if
-  /// `postgres_store` has tables of an older library.
+  /// Writes a line of the audit. The line commits with the action that it tells of.
+  /// \throws timer_error (`no_schema`) if `postgres_store` has tables of an older library.
   virtual void record(const audit_entry& entry);
 
-  /// The deadline of a check that this transaction has consumed, and whose handler has yet to begin; none of others.
+  /// The deadline of a check that this transaction has consumed, and whose handler has yet to begin; for other checks,
+  /// none.
   using due_of_waiting = std::function<std::optional<instant>(std::string_view kind, std::string_view key)>;
-  /// From now on, `schedule` and `cancel` take checks of which `due_of` knows a deadline for running ones.
+  /// From now on, `schedule` and `cancel` treat a check as running if `due_of` knows a deadline for it.
   void has_waiting(due_of_waiting due_of) noexcept { due_of_waiting_ = std::move(due_of); }
 
   /// Begins a part of the transaction that can be undone alone. Parts do not nest.
   virtual void savepoint() = 0;
-  /// Begins a part in which no handler runs. Here it is `savepoint`.
+  /// Begins a part in which no handler runs. By default it calls `savepoint`.
   virtual void own_savepoint() { savepoint(); }
   /// Undoes what was done in the part, and ends it.
   virtual void rollback_to_savepoint() = 0;
   /// Keeps what was done in the part, and ends it.
   virtual void release_savepoint() = 0;
-  /// Throws if what ran in the transaction has ended it, or has made it fail. Called after each handler that says that
-  /// it is done, so that the next one does not write outside of the transaction. If `rollback_to_savepoint` works then,
-  /// the run counts as a retry, and otherwise the store has failed. It asks no server. Here it does nothing.
+  /// Throws if the statements of a handler have ended the transaction, or have made it fail. A node calls this after
+  /// each handler that says that it is done, so that the next handler does not write outside of the transaction. If
+  /// `rollback_to_savepoint` still works after a throw, the run counts as a retry; otherwise the store has failed. This
+  /// call sends nothing to a server. By default it does nothing.
   virtual void check_open() {}
 };
 
 /// What a store has done since it was made.
 struct store_counts {
   std::uint64_t statements = 0;   ///< Statements executed, without those on your own connections.
-  std::uint64_t rows_read = 0;    ///< Rows that reads, claims and takes have returned.
+  std::uint64_t rows_read = 0;    ///< Rows that reads, claims and `consume` have returned.
   std::uint64_t commits = 0;      ///< Transactions that have written and committed.
   std::uint64_t round_trips = 0;  ///< Waits for an answer of the server; with SQLite there are none.
 };
@@ -360,9 +368,9 @@ struct migration_plan {
   std::string from;                     ///< The version of the tables, such as "2.0"; empty if there are no tables.
   std::string to;                       ///< The version that this library makes. The same if there is nothing to do.
   std::vector<std::string> statements;  ///< In their order, for one transaction; none if there is nothing to do.
-  /// Whether programs with the library that made the tables go on, during the migration and after it. Then `migrate`
-  /// takes no lock that conflicts with reading or writing rows. If not, `migrate` locks the checks while it writes each
-  /// of them anew, O(checks), and these programs are refused afterwards (`newer_schema`).
+  /// Whether programs with the older library (that made the tables) can continue, during the migration and after it.
+  /// Then `migrate` takes no lock that conflicts with reading or writing rows. If not, `migrate` locks the checks while
+  /// it writes each of them anew, O(checks), and these programs are refused afterwards (`newer_schema`).
   bool additive = true;
 };
 
@@ -379,11 +387,13 @@ class TIMING_WHEEL_EXPORT store {
   virtual ~store() = default;
 
   /// Makes the tables, or brings those of an older version up to date. Call it once; a further call does nothing. On
-  /// PostgreSQL, only the owner of the tables makes what a version only adds; calls of others leave that out.
+  /// PostgreSQL, if a version only adds to the tables, only a call by their owner adds it; calls by other roles leave
+  /// it out.
   /// \throws timer_error (`newer_schema`) if a newer library has made them.
   virtual void migrate() = 0;
 
-  /// Changes nothing. \returns what `migrate` would do now; here an empty plan, for a store that has no tables.
+  /// Changes nothing. \returns what `migrate` would do now; by default an empty plan, as for a store that has no
+  /// tables.
   /// \throws timer_error (`newer_schema`) as `migrate`.
   [[nodiscard]] virtual migration_plan plan_migration();
 
@@ -407,13 +417,15 @@ class TIMING_WHEEL_EXPORT store {
 
   /// Does what `transact_within` with one `append` does, in one statement that commits by itself: one round trip, and
   /// not three. \returns false, and has written nothing, if that cannot be done here and now; then use a transaction.
-  /// So it is if one of the keys is taken. Here false. If it throws, nobody knows whether the checks were written.
+  /// It returns false if one of the keys is taken; by default, always. If it throws, nobody knows whether the checks
+  /// were written.
   virtual bool append_at_once(const transaction_limits& limits, std::span<append_op> ops);
 
   /// Does what `transact_within` with `complete` and `claim_some` does, in one statement that commits by itself.
-  /// \returns false, and has written nothing, if that cannot be done here and now; then use a transaction. So it is if
-  /// another transaction has locked one of the rows to complete for `lock_wait`. Here false. If it throws, nobody knows
-  /// whether anything was written: then claims that were made end with their leases, as those of a dead node do.
+  /// \returns false, and has written nothing, if that cannot be done here and now; then use a transaction. It returns
+  /// false if another transaction keeps one of the rows to complete locked for `lock_wait`; by default, always. If it
+  /// throws, nobody knows whether anything was written: then claims that were made end with their leases, as those of a
+  /// dead node do.
   virtual bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round);
 
   /// Adds the rows of `which` to `found`, also those with a lease and those of paused kinds. Complexity: O(rows due in
@@ -431,14 +443,14 @@ class TIMING_WHEEL_EXPORT store {
   /// | `memory_store` | all that is due |
   virtual void read_overdue(std::vector<overdue_kind>& found);
 
-  /// How far the wall clock of this process is ahead of the store's clock; negative if it is behind. Here 0: a store
-  /// may have no other clock than that of its process.
+  /// How far the wall clock of this process is ahead of the store's clock; negative if it is behind. By default 0,
+  /// because a store may have no clock but that of its process.
   [[nodiscard]] virtual std::chrono::microseconds clock_difference();
 
   /// A store may divide its table into **shares**, so that nodes do not read the same rows. The call renews this node's
   /// shares for `hold`, takes shares that no node has, and gives up those beyond its part. The living nodes that serve
-  /// the same `kinds`, in any order, get about as many shares each. Nodes that serve another set of kinds divide all
-  /// shares among themselves once more. With `leave` the node gives up all its shares.
+  /// the same `kinds` (in whatever order they list them) get about equally many shares each. Nodes that serve another
+  /// set of kinds divide all shares among themselves once more. With `leave` the node gives up all its shares.
   ///
   /// | nodes of one set | shares of 64 |
   /// |---|---|
@@ -459,19 +471,19 @@ class TIMING_WHEEL_EXPORT store {
   ///
   /// | filter | complexity |
   /// |---|---|
-  /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of what comes first is meant |
-  /// | `kind`, of which not much comes first | O(limit) on SQLite; on PostgreSQL O(checks of the kind) up to 300 000 |
+  /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of the first checks match |
+  /// | `kind`, if few of the first match | O(limit) on SQLite; on PostgreSQL O(checks of the kind) up to 300 000 |
   /// | `key_prefix` | O(checks whose keys begin so) |
   /// | `kind`, in the order of the keys (`check_range::from_key`) | O(limit) |
-  /// | `retrying`, `suspect` | O(checks), if few are |
+  /// | `retrying`, `suspect` | O(checks), if few match |
   [[nodiscard]] virtual std::vector<stored_check> list(const check_range& range);
   /// \returns how many checks `which` means, and at most `most`. Complexity: as `list`, with `most` for `limit`.
   [[nodiscard]] virtual std::size_t count(const check_filter& which, std::size_t most);
-  /// \returns the counts of each kind that has a check, a dead check or a pause, in the order of the kinds. The store
-  /// looks at no more than `most` rows for each figure: for all but `pending` and `dead`, these are the rows that are
-  /// due first. If there are more rows, PostgreSQL looks at a tenth of `most` among those that are not due, so
-  /// `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting` are set if
-  /// `with_waits`; on PostgreSQL it takes up to twice as long then, because the server sorts the rows.
+  /// \returns the counts of each kind that has a check, a dead check or a pause, in the order of the kinds. For each
+  /// figure, the store looks at no more than `most` rows. For all figures but `pending` and `dead`, these are the rows
+  /// that are due first. If there are more rows than `most`, `postgres_store` looks at a tenth of `most` of the rows
+  /// that are not due, so `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting`
+  /// are set if `with_waits`; on PostgreSQL it takes up to twice as long then, because the server sorts the rows.
   [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false);
   /// \returns the nodes that are alive, or have gone silent within the last day; none if the store does not
   /// know them, as `sqlite_store` and `memory_store` do not.
@@ -490,7 +502,7 @@ class TIMING_WHEEL_EXPORT store {
   /// Reads all checks and all dead checks, as they are at one moment, in any order, while others change them. Only
   /// `memory_store` keeps them all in memory. The two functions must not call this store. Meanwhile `postgres_store`
   /// removes no dead row versions, `sqlite_store` copies none of its log into the file, and delays other reads of this
-  /// object. Here it is refused. \throws what they throw, and ends then.
+  /// object. By default it is refused. \throws what the functions throw, and ends then.
   virtual void read_all(const std::function<void(stored_check&&)>& check,
                         const std::function<void(dead_check&&)>& dead);
   /// Makes a dead check pending again, due now, with attempt 0. \returns false if there is no such dead check, or if
@@ -521,35 +533,35 @@ class TIMING_WHEEL_EXPORT store {
   bool end_drain(std::string_view node);
   /// \returns the nodes that are drained, in the order of their names; here none.
   [[nodiscard]] virtual std::vector<drained_node> drained_nodes();
-  /// What a drained node tells of itself: it still has `held` checks, which run, or whose ends are not written. Here it
-  /// does nothing. If the node is not drained, nothing happens.
+  /// A drained node calls this, and so tells that it still has `held` checks, which run, or whose ends are not written.
+  /// By default the call does nothing. If the node is not drained, nothing happens.
   virtual void tell_drained(std::string_view node, std::size_t held);
 
   /// \returns the long runs that nodes have told of and whose checks have not ended since, in the order of their
   /// begins; here none. Complexity: O(told).
   [[nodiscard]] virtual std::vector<long_run> long_runs();
-  /// What a node tells of itself: of the long runs that it has, at most 1 000, `id`, `fence` and `begun`. They take the
-  /// place of those that it told before. Here, and if `postgres_store` has tables of an older library or its role may
-  /// not write them, it does nothing.
+  /// A node calls this to tell of its long runs, at most 1 000: the `id`, `fence` and `begun` of each. They take the
+  /// place of the runs that the node told of before. By default, and if `postgres_store` has tables of an older library
+  /// or its role may not write them, the call does nothing.
   virtual void tell_long_runs(std::string_view node, std::span<const long_run> runs);
 
   /// \returns why the checks with these ids run again, in the order of the ids: of each, the last failed run that its
-  /// node has told of, which may be an earlier one than the last. Here none. Complexity: O(ids).
+  /// node has told of. The check may have failed again since then. Here none. Complexity: O(ids).
   [[nodiscard]] virtual std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids);
-  /// What a node tells of itself, within some seconds and at most once in five: of the checks of which a run has failed
-  /// and that run again, at most 1 000, `id`, `attempt` and `error`. Each takes the place of what was told of that
-  /// check before; a check that is gone is left out. If `runs` is empty, the store forgets what was told of checks that
-  /// are gone: O(told). Here, and if `postgres_store` has tables of an older library or its role may not write them, it
-  /// does nothing.
+  /// A node calls this some seconds after runs have failed, at most once in five seconds. It tells of at most 1 000
+  /// checks that run again after a failed run: the `id`, `attempt` and `error` of each. Each takes the place of what
+  /// was told of that check before; a check that is gone is left out. If `runs` is empty, the store forgets what was
+  /// told of checks that are gone: O(told). By default, and if `postgres_store` has tables of an older library or its
+  /// role may not write them, the call does nothing.
   virtual void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
 
   /// \returns the runs that nodes have told of within the last minute; what has happened within the last five seconds
-  /// may be missing. None if the store does not know them: here, if no node has told of a run yet, or if
-  /// `postgres_store` has tables of an older library. Complexity: O(nodes).
+  /// may be missing. The result is none by default, if no node has told of a run yet, and if `postgres_store` has
+  /// tables of an older library. Complexity: O(nodes).
   [[nodiscard]] virtual std::optional<run_counts> runs_of_last_minute();
-  /// What a node tells of itself, at most once in five seconds: the runs since it told last. The store keeps it for a
-  /// minute or more. Here, and if `postgres_store` has tables of an older library or its role may not write them, it
-  /// does nothing.
+  /// A node calls this at most once in five seconds, to tell of the runs since its last call. The store keeps these
+  /// counts for a minute or more. By default, and if `postgres_store` has tables of an older library or its role may
+  /// not write them, the call does nothing.
   virtual void tell_runs(std::string_view node, const run_counts& since);
 
   /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.
