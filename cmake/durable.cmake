@@ -8,6 +8,9 @@ add_library(timing_wheel_durable
   src/durable/scheduler_core.cpp
   src/durable/node/group_commit.cpp
   src/durable/node/node.cpp
+  src/durable/node/node_figures.cpp
+  src/durable/node/run_reports.cpp
+  src/durable/node/transactional_runs.cpp
   src/durable/node/capacity.cpp
   src/durable/node/run_queue.cpp
   src/durable/node/held_leases.cpp

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <stdexcept>
 
 #include "durable/store/text.hpp"
@@ -58,6 +59,14 @@ std::string text_of(const std::exception_ptr& error) {
     return known.what();
   } catch (...) {
     return "an exception that is no std::exception";
+  }
+}
+
+std::string words_of(const std::exception_ptr& error) noexcept {
+  try {
+    return text_of(error);
+  } catch (const std::bad_alloc&) {
+    return {};
   }
 }
 

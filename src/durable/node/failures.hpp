@@ -34,6 +34,9 @@ class failures {
 /// What an exception says. As `failures::report` for none.
 [[nodiscard]] std::string text_of(const std::exception_ptr& error);
 
+/// The same; empty if there is no memory for it.
+[[nodiscard]] std::string words_of(const std::exception_ptr& error) noexcept;
+
 /// An exception that says so; or that there was no memory for one.
 [[nodiscard]] std::exception_ptr exception_of(const std::string& reason) noexcept;
 

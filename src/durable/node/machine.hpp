@@ -245,4 +245,24 @@ class machine {
   std::minstd_rand random_;
 };
 
+/// Rows that the machine was asked for. It has them back, unless the store has answered.
+class asked_rows {
+ public:
+  asked_rows(machine& of, std::vector<upcoming> rows) noexcept : of_(of), rows_(std::move(rows)) {}
+  asked_rows(const asked_rows&) = delete;
+  asked_rows& operator=(const asked_rows&) = delete;
+  ~asked_rows() {
+    if (!answered_) {
+      of_.has_not_asked(rows_);
+    }
+  }
+  void answered() noexcept { answered_ = true; }
+  [[nodiscard]] const std::vector<upcoming>& rows() const noexcept { return rows_; }
+
+ private:
+  machine& of_;
+  const std::vector<upcoming> rows_;
+  bool answered_ = false;
+};
+
 }  // namespace timing_wheel::durable

@@ -32,6 +32,10 @@ instant retry_at(const backoff& rule, int attempt, instant now, std::minstd_rand
 
 }  // namespace
 
+job job_of(const kind_rules& kind, const claimed& one, std::stop_token stop) {
+  return job({kind.name, one.key, one.payload, one.due, one.attempt, one.fence, one.id}, std::move(stop));
+}
+
 std::string copy_of(const std::string& reason, std::size_t longest) noexcept {
   std::size_t end = std::min(reason.size(), longest);
   for (int bytes = 3; bytes > 0 && end < reason.size() && (static_cast<unsigned char>(reason[end]) & 0xC0U) == 0x80U;

@@ -2,9 +2,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <random>
+#include <stop_token>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "timing_wheel/durable/job.hpp"
 #include "timing_wheel/durable/store.hpp"
@@ -17,6 +21,30 @@ struct kind_rules {
   bool transactional = false;
   handler_options options;
 };
+
+/// What runs the jobs of a kind. Copies share it, so that copying needs no memory: libstdc++ 12 takes a variant of
+/// std::function for one that always has a value, also when a copy was refused.
+class any_handler {
+ public:
+  template <class Handler>
+  any_handler(Handler handler)  // NOLINT(google-explicit-constructor): it is one
+      : which_(std::make_shared<const Handler>(std::move(handler))) {}
+
+  /// Null if it is of another sort.
+  template <class Handler>
+  [[nodiscard]] const Handler* get() const noexcept {
+    const auto* const mine = std::get_if<std::shared_ptr<const Handler>>(&which_);
+    return mine == nullptr ? nullptr : mine->get();
+  }
+
+ private:
+  std::variant<std::shared_ptr<const leased_handler>, std::shared_ptr<const transactional_handler>,
+               std::shared_ptr<const batch_handler>>
+      which_;
+};
+
+/// What a handler of the kind is given for a claim.
+[[nodiscard]] job job_of(const kind_rules& kind, const claimed& one, std::stop_token stop);
 
 /// What is to become of a run.
 struct ending {
