@@ -23,14 +23,14 @@
 
 namespace timing_wheel::durable {
 
-/// Consumes ready checks of transactional kinds, and runs their handlers in the transaction that does so: as many as are
-/// likely to take `scheduler_options::transaction_time`. If a check breaks its transaction alone again and again, it is
-/// put back, or buried, without its handler.
+/// Consumes ready checks of transactional kinds, and runs their handlers in that transaction: as many as are likely to
+/// take `scheduler_options::transaction_time`. If a check alone breaks its transaction again and again, it is put back,
+/// or buried, without its handler.
 ///
-/// Invariant: if a transaction commits, each check that it has consumed was done; or it has undone what the run did, and
-/// has put the check back, or buried it.
+/// Invariant: if a transaction commits, each check that it has consumed was done; or the transaction has undone what
+/// the run did, and has put the check back, or buried it.
 ///
-/// **Memory.** All that a transaction needs to commit is taken before the commit.
+/// **Memory.** All that a transaction and its outcome need is taken before the commit.
 ///
 /// Thread safety: as a plain object.
 class transactional_runs {
