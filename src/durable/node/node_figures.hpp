@@ -39,11 +39,11 @@ class node_figures {
 
   /// A run of a check that was due then begins. \param now by the clock of the store.
   void count_begin(std::uint32_t kind, instant due, instant now);
-  /// A run has taken too long.
+  /// A run was given up, since it took too long.
   void count_given_up(std::uint32_t kind);
-  /// Of the store.
+  /// A call of the store has failed.
   void count_failure();
-  /// Of all kinds.
+  /// The runs of all kinds.
   [[nodiscard]] run_counts runs() const;
   /// Sets what it knows, and what `runs` knows. All memory is taken before the lock: under it, counts are copied.
   void read(scheduler_stats& into, const run_queue& runs) const;

@@ -95,7 +95,7 @@ class transactional_runs {
   std::vector<std::uint32_t> died_;  // their kinds
   std::span<const claimed> consumed_;
   std::span<const claimed> waiting_;  // of those: their handlers have yet to begin
-  std::vector<ended_run> bad_runs_;   // of its handlers
+  std::vector<ended_run> bad_runs_;   // those not done
 };
 
 }  // namespace timing_wheel::durable
