@@ -18,8 +18,9 @@
 #include "timing_wheel/timer.hpp"
 #include "timing_wheel/timer_options.hpp"
 
-/// \file Sleeps and time limits, for coroutines of any type. The page docs/coroutines.md has the rules about threads
-/// and lifetimes, and says how each race ends.
+/// \file
+/// Sleeps and time limits, for coroutines of any type. The page docs/coroutines.md has the rules about threads and
+/// lifetimes, and says how each race ends.
 
 namespace timing_wheel {
 

@@ -71,8 +71,8 @@ target_link_libraries(durable_postgres_node PRIVATE
   timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_postgres_test(postgres_faults "stress;kills")
-# They let leases of one second, or two, end, which many tests beside them would do, too: two of them run at once, before
-# all others.
+# They let leases of one second, or two, end, which many tests beside them would do, too: two of them run at once,
+# before all others.
 set_tests_properties(${tests_with_leases} ${tests} PROPERTIES PROCESSORS 2 COST 200)
 target_compile_definitions(${executable} PRIVATE
   TIMING_WHEEL_POSTGRES_NODE="$<TARGET_FILE:durable_postgres_node>"

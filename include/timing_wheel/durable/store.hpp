@@ -407,7 +407,7 @@ class TIMING_WHEEL_EXPORT store {
   /// If `work` throws, undoes the transaction, and throws the same. Other transactions may run meanwhile, or wait.
   virtual void transact(const std::function<void(store_transaction&)>& work) = 0;
 
-  /// Does what `transact` does, within `limits`. Here it calls `transact`, and heeds no limit.
+  /// Does what `transact` does, within `limits`. By default it calls `transact`, and heeds no limit.
   virtual void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work);
 
   /// Does what `transact_within` does, and consumes `wanted` before it calls `work`: `got` has the rows then. A store
@@ -434,7 +434,7 @@ class TIMING_WHEEL_EXPORT store {
 
   /// Adds to `found` each kind of which a check is due and **free**: no node has claimed it, or the lease has ended. So
   /// it also finds checks that no node knows, and kinds that no node has a handler for. A row that an open transaction
-  /// has locked, or has deleted and not committed, counts as it was before. Here it adds nothing.
+  /// has locked, or has deleted and not committed, counts as it was before. By default it adds nothing.
   ///
   /// | store | reads |
   /// |---|---|
@@ -520,7 +520,7 @@ class TIMING_WHEEL_EXPORT store {
   /// Ends a pause. From its next poll on, a node runs what is due of that kind. \returns false if the kind was not
   /// paused. \throws as `pause`.
   bool resume(std::string_view kind);
-  /// \returns the kinds that are paused, in their order; here none.
+  /// \returns the kinds that are paused, in their order; by default none.
   [[nodiscard]] virtual std::vector<paused_kind> paused_kinds();
 
   /// Drains a node. From its next poll on, the node of that name claims nothing, gives back what has not begun, and
@@ -531,14 +531,14 @@ class TIMING_WHEEL_EXPORT store {
   bool drain(std::string_view node);
   /// Lets a node claim again, from its next poll on. \returns false if it was not drained. \throws as `drain`.
   bool end_drain(std::string_view node);
-  /// \returns the nodes that are drained, in the order of their names; here none.
+  /// \returns the nodes that are drained, in the order of their names; by default none.
   [[nodiscard]] virtual std::vector<drained_node> drained_nodes();
   /// A drained node calls this, and so tells that it still has `held` checks, which run, or whose ends are not written.
   /// By default the call does nothing. If the node is not drained, nothing happens.
   virtual void tell_drained(std::string_view node, std::size_t held);
 
   /// \returns the long runs that nodes have told of and whose checks have not ended since, in the order of their
-  /// begins; here none. Complexity: O(told).
+  /// begins; by default none. Complexity: O(told).
   [[nodiscard]] virtual std::vector<long_run> long_runs();
   /// A node calls this to tell of its long runs, at most 1 000: the `id`, `fence` and `begun` of each. They take the
   /// place of the runs that the node told of before. By default, and if `postgres_store` has tables of an older library
@@ -546,10 +546,10 @@ class TIMING_WHEEL_EXPORT store {
   virtual void tell_long_runs(std::string_view node, std::span<const long_run> runs);
 
   /// \returns why the checks with these ids run again, in the order of the ids: of each, the last failed run that its
-  /// node has told of. The check may have failed again since then. Here none. Complexity: O(ids).
+  /// node has told of. The check may have failed again since then. By default the result is empty. Complexity: O(ids).
   [[nodiscard]] virtual std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids);
-  /// A node calls this some seconds after runs have failed, at most once in five seconds. It tells of at most 1 000
-  /// checks that run again after a failed run: the `id`, `attempt` and `error` of each. Each takes the place of what
+  /// A node calls this soon after runs have failed, at most once in five seconds. It tells of at most 1 000 checks that
+  /// run again after a failed run: the `id`, `attempt` and `error` of each. Each takes the place of what
   /// was told of that check before; a check that is gone is left out. If `runs` is empty, the store forgets what was
   /// told of checks that are gone: O(told). By default, and if `postgres_store` has tables of an older library or its
   /// role may not write them, the call does nothing.
@@ -564,7 +564,8 @@ class TIMING_WHEEL_EXPORT store {
   /// not write them, the call does nothing.
   virtual void tell_runs(std::string_view node, const run_counts& since);
 
-  /// \returns the newest `limit` lines of the audit, the newest first; here none. See `store_transaction::record`.
+  /// \returns the newest `limit` lines of the audit, the newest first; by default none. See
+  /// `store_transaction::record`.
   [[nodiscard]] virtual std::vector<audit_entry> audit(std::size_t limit);
 
   /// What the store has done since it was made.
