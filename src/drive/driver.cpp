@@ -74,7 +74,7 @@ driver::seat::seat(driver& d, or_wait /*how*/) : driver_(d) {
 
 driver::seat::~seat() {
   driver_.set_none();
-  const std::lock_guard lock(driver_.mutex_);  // so that who waits for the end finds us done with the service
+  const std::lock_guard lock(driver_.mutex_);  // so that a thread that waits for the end finds us done
   driver_.taken_.store(false, std::memory_order_release);
   driver_.freed_.notify_all();
 }
@@ -93,7 +93,7 @@ constexpr std::chrono::milliseconds memory_retry{1};
 
 }  // namespace
 
-// Who ends it sets the flag first, and then wakes. The loop sees the flag, or the wake-up.
+// A thread that ends the loop sets the flag first, and then wakes it. The loop sees the flag, or the wake-up.
 void poller::poll(time_point until, const std::function<bool()>& is_over) noexcept {
   bool slept_to_the_end = false;
   while (!is_over()) {

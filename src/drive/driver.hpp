@@ -100,7 +100,7 @@ class poller {
 
   /// Waits for the end of the thread, if there is one.
   void join();
-  /// Lets the thread end by itself, unless another one is in `join`. For who is on it.
+  /// Lets the thread end by itself, unless another one is in `join`. For a caller on this thread.
   void detach();
 
  private:
@@ -118,7 +118,7 @@ class poller {
 /// Some shards of a service, and what drives them. A service has one lane; with several pollers it has one for each.
 ///
 /// Lanes know nothing of each other: a shard belongs to one of them for ever, and what wakes a driver is in its own
-/// shards. Who waits for several lanes waits for one after the other.
+/// shards. A thread that waits for several lanes waits for one after the other.
 class lane {
  public:
   /// \throws std::bad_alloc.

@@ -20,7 +20,7 @@ namespace timing_wheel::detail {
 /// runs callbacks. The last of them buries it.
 class service {
  public:
-  /// For who drives it in a way of their own: one lane, and `pollers` is not read.
+  /// For a front that drives it in its own way: one lane, and `pollers` is not read.
   /// \throws as the constructors of the fronts.
   service(timer_options options, const time_point* start, std::function<void()> on_earlier)
       : service(without_pollers(options), 1, start, std::move(on_earlier)) {}

@@ -82,8 +82,8 @@ lane* stopping::lane_of_this_thread() const noexcept {
 
 // Goes on, refusing timers, until nothing is pending, or until a time. \pre draining.
 //
-// Who drives a lane goes on with it first, and then waits for the others, whose own drivers go on. None can become
-// pending any more; so a lane that is empty stays so, and two drivers that drain do not wait for each other.
+// A thread that drives a lane goes on with it first, and then waits for the others, whose own drivers go on. None can
+// become pending any more; so a lane that is empty stays so, and two drivers that drain do not wait for each other.
 void stopping::drive_until_idle(time_point until) {
   const auto poll = [until](lane& one) {
     one.thread.poll(until, [&one] { return one.drive.is_over() || one.mine.pending() == 0; });

@@ -84,7 +84,7 @@ class scheduler::core {
   std::vector<served_kind> kinds_;
   run_gate gate_;
   bool started_ = false;                              // for the thread that calls `on` and `start`
-  std::chrono::steady_clock::time_point next_try_{};  // to begin; for who steps
+  std::chrono::steady_clock::time_point next_try_{};  // to begin; for the thread that steps
 
   mutable std::mutex mutex_;  // guards what follows, up to the driver
   std::unique_ptr<node> node_;

@@ -11,7 +11,7 @@
 namespace timing_wheel::detail {
 
 /// What the system maps at once, in bytes: 4 KiB on x86, up to 64 KiB on others. It is asked each time, which is no
-/// system call; who asks makes one next.
+/// system call; the caller makes one next.
 [[nodiscard]] inline std::size_t system_page() noexcept {
 #if defined(TIMING_WHEEL_HAS_MAPPINGS)
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

@@ -14,7 +14,7 @@ namespace timing_wheel::detail {
 /// That code is a callback, a rule, a visitor, or the destructor of what was captured. It may end the service in every
 /// way, and destroy the front, and with it the last owner but those that are inside:
 ///
-/// 1. Who is inside owns the service.
+/// 1. A thread that is inside owns the service.
 /// 2. An end within closes, drops and waits as any other, but frees nothing that the calls further out still use: the
 ///    last owner does that, when it is outside.
 ///

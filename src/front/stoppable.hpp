@@ -26,8 +26,8 @@ struct cancel_on_stop {
 
 /// A callable whose timer a `std::stop_token` cancels, in one allocation together with what cancels it.
 ///
-/// The timer owns it, and so does who schedules it until the handle is known, since the timer may have ended before.
-/// The callable goes when the timer ends.
+/// The timer owns it, and so does the thread that schedules it until the handle is known, since the timer may have
+/// ended before. The callable goes when the timer ends.
 class stop_block {
  public:
   struct leave {
@@ -51,7 +51,7 @@ class stop_block {
   /// Constructs the callable; the timer owns the block from then on. Throws as `task_source::make_at`.
   void make_callable(task_source& source) {
     source.make_at(callable_);
-    // Memory order: the timer becomes an owner while who schedules is one, so that orders nothing.
+    // Memory order: the timer becomes an owner while the scheduling thread is one, so that orders nothing.
     owners_.fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -93,7 +93,7 @@ class stop_block {
     }
   }
 
-  std::atomic<int> owners_{1};  // who schedules; and the timer, once it has the callable
+  std::atomic<int> owners_{1};  // the thread that schedules; and the timer, once it has the callable
   const callable_kind* const kind_;
   void* callable_;
   std::optional<std::stop_callback<cancel_on_stop>> on_stop_;

@@ -92,7 +92,8 @@ struct service_context {
     return {present, saturating_add(time_point(deadline.time_since_epoch()), saturating_difference(present, wall))};
   }
 
-  /// Wakes who drives a lane, and sleeps there, if `event` comes before what it waits for. Costs one load if not.
+  /// Wakes the thread that drives a lane, and sleeps there, if `event` comes before what it waits for. Costs one load
+  /// if not.
   void wake_for(tick event, sleeper& driver) noexcept {
     if (driver.waits_past(event)) {
       wake_driver(event, driver);
@@ -142,13 +143,13 @@ struct service_context {
         errors.report("on_earlier", 0, clock.now());
       }
     }
-    if (tellers_.fetch_sub(1, std::memory_order_seq_cst) == 1) {  // before it is asked in `notify_all` who waits
+    if (tellers_.fetch_sub(1, std::memory_order_seq_cst) == 1) {  // before `notify_all` looks for waiting threads
       notify_all(tellers_);
     }
   }
 
-  // Who enters before the first of these operations is waited for. Who enters after it acquires what this thread has
-  // done before, and so sees that nothing is announced any more: it tells nobody.
+  // A thread that enters before the first of these operations is waited for. One that enters after it acquires what
+  // this thread has done before, and so sees that nothing is announced any more: it tells nobody.
   void wait_for_tellers() noexcept {
     unsigned inside = tellers_.fetch_add(0, std::memory_order_acq_rel);
     while (inside != 0) {

@@ -129,7 +129,7 @@ class runner final : public due_runner {
     timer_node* const claimed = timers_.core->claim_again(*batch_.begin(), now);
     if (claimed != nullptr) {
       left_.store(0, std::memory_order_relaxed);
-      timers_.notify();  // who drains may have waited for the last one to begin
+      timers_.notify();  // a thread that drains may have waited for the last one to begin
     }
     return claimed;
   }
@@ -218,7 +218,7 @@ class runner final : public due_runner {
     ++fillings_;
   }
 
-  // For who waits for the end of a run, or for the last one to begin.
+  // For threads that wait for the end of a run, or for the last one to begin.
   [[gnu::noinline]] void settle() noexcept {
     const std::lock_guard lock(timers_.mutex);
     timers_.core->settle();

@@ -78,7 +78,7 @@ struct in_time<T> {
 
 // ---- The limit ----
 
-/// Who was first: the end of what is awaited, or of its limit.
+/// What was first: the end of what is awaited, or of its limit.
 enum class limit_verdict : std::uint8_t { open, in_time, late, dropped };
 
 /// What a limit and its timer share. The timer's callable may outlive the coroutine, and the coroutine that callable.

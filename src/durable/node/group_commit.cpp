@@ -169,7 +169,7 @@ void group_commit::wake_owner() noexcept {
   }
 }
 
-// ---- who leads, and who tries again
+// ---- the thread that leads, and the one that tries again
 
 // \pre led_.
 void group_commit::lead(held_lock& lock) noexcept {
@@ -275,7 +275,7 @@ group_commit::write* group_commit::queue::first_call() const noexcept {
 }
 
 // To the first call that waits: the owner's thread may be busy for long. It leads until it is in a group. \returns
-// whether all were posted, so that the owner, or who closes, has to do it.
+// whether all were posted, so that the owner, or the thread that closes, has to do it.
 bool group_commit::hand_lead_on() noexcept {
   write* const next = waiting_.first_call();
   led_ = next != nullptr;
@@ -288,7 +288,7 @@ bool group_commit::hand_lead_on() noexcept {
   return !led_ && !waiting_.empty();
 }
 
-// Who tries again what is set aside. \returns as `hand_lead_on`.
+// Tries again what is set aside. \returns as `hand_lead_on`.
 bool group_commit::appoint() noexcept {
   if (appointed_ || aside_.empty()) {
     return false;
@@ -304,7 +304,7 @@ bool group_commit::appoint() noexcept {
   return !appointed_;
 }
 
-// Who waits is told before those who do not. One that waits may be gone when the lock is free.
+// Callers that wait are told before those that do not. One that waits may be gone when the lock is free.
 void group_commit::tell(queue some, held_lock& lock, bool wakes_owner) noexcept {
   queue posted;
   while (!some.empty()) {

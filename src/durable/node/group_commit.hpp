@@ -34,7 +34,7 @@ struct waits_aside {
 /// Lets writers on several threads share a commit, because a disk syncs a few hundred times a second and a row is a few
 /// microseconds.
 ///
-/// The first who comes leads: it takes what waits, commits it in one transaction, and hands the lead to the first who
+/// The first caller leads: it takes what waits, commits it in one transaction, and hands the lead to the first that
 /// came meanwhile and waits. A leader lingers for a tenth of the last commit, 5 ms at most, or until as many wait as
 /// were in that one; else the callers would alternate in halves.
 ///
@@ -62,8 +62,8 @@ class group_commit {
   void append(std::span<append_op> ops);
   void run(const check_name& of, const std::function<void(store_transaction&)>& work);
 
-  /// Appends without waiting; `then` is called by who commits, with the error or none. What it throws is dropped. The
-  /// ops must stay until then. \returns false if it was closed before: then nothing is done, and `then` not called.
+  /// Appends without waiting; the thread that commits calls `then`, with the error or none. What it throws is dropped.
+  /// The ops must stay until then. \returns false if it was closed before: then nothing is done, and `then` not called.
   [[nodiscard]] bool post(std::span<append_op> ops, std::function<void(std::exception_ptr)> then);
   /// Commits what was posted, if nobody leads. \returns when it wants to be called again, unless it asks for that.
   std::chrono::microseconds lead_posted() noexcept;
@@ -78,7 +78,7 @@ class group_commit {
   enum class stage : std::uint8_t {
     waits,      // for a leader
     leads,      // its thread is to lead
-    set_aside,  // for who tries again
+    set_aside,  // for the thread that tries again
     tries,      // its thread is to try again what is set aside
     told,       // its thread may go, and takes it along
   };
@@ -96,7 +96,7 @@ class group_commit {
     // Guarded by mutex_.
     stage now = stage::waits;
     std::chrono::steady_clock::time_point until;  // when it is set aside no longer
-    std::condition_variable changed;              // notified under mutex_: who waits for it ends it when that is free
+    std::condition_variable changed;              // notified under mutex_: the waiting thread ends it when that is free
     write* next = nullptr;                        // in its queue
   };
 
@@ -156,8 +156,8 @@ class group_commit {
   // runs: not the store, no `then`, not `wake_`. So a write is in one queue at a time, or with the one thread that
   // commits it, and that is the only one that touches it.
   std::mutex mutex_;
-  std::condition_variable more_;     // waits, for who lingers
-  std::condition_variable drained_;  // for who closes: all is told, or there is something to do
+  std::condition_variable more_;     // waits, for the thread that lingers
+  std::condition_variable drained_;  // for the thread that closes: all is told, or there is something to do
   queue waiting_;
   queue aside_;             // what is tried again stays in it meanwhile, so that nothing overtakes it
   bool led_ = false;        // somebody commits what was in `waiting_`, or is told to

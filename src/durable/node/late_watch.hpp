@@ -53,7 +53,7 @@ class late_watch {
   const std::chrono::microseconds poll_;
   failures& failures_;
 
-  // For who looks.
+  // For the thread that looks.
   instant next_{};        // at the earliest
   instant next_sweep_{};  // at the latest
   bool is_late_ = false;  // a kind with a handler was

@@ -150,10 +150,10 @@ class node {
   // it reads. So a run that `extend` has not seen sees one of these two.
   std::atomic<instant::rep> looks_for_slow_at_;
 
-  // For who extends.
+  // For the thread that extends.
   bool extending_fails_ = false;
 
-  // For who steps.
+  // For the thread that steps.
   machine machine_;
   node_figures figures_;  // counted and read by any thread
   store_calls calls_;     // any thread reports a failure

@@ -65,7 +65,7 @@ class run_reports {
   const node_clock clock_;
   untold_failures failed_;  // any thread
 
-  // For who tells the store.
+  // For the thread that tells the store.
   std::optional<std::size_t> told_held_;  // of a drained node: what it has told last
   instant told_at_ = instant::min();      // and when it tried that last
   bool has_told_runs_ = false;            // of long ones

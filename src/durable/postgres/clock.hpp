@@ -13,8 +13,8 @@
 namespace timing_wheel::durable::postgres {
 
 /// What the server's clock shows, without asking it each time: the clock of an answer, and the time since it came. So
-/// it is never ahead of the server's, and behind it by as long as the quickest answer took. Who claims too early is
-/// refused by the server anyway.
+/// it is never ahead of the server's, and behind it by as long as the quickest answer took. A node that claims too
+/// early is refused by the server anyway.
 ///
 /// It is never behind what an answer has shown, so a row that was claimed as due is due by it, too. A slow answer sets
 /// it back by no more than two clocks may drift apart, unless it is so much that the server's clock was set, or is
@@ -37,7 +37,7 @@ class server_clock {
     const bool was_set = seen == never || offset < known - set_back;
     const std::int64_t least = was_set ? offset : known - (here - seen) / drift;
     offset_.store(std::max(offset, least), std::memory_order_relaxed);
-    seen_.store(here, std::memory_order_release);  // so who sees it sees an offset
+    seen_.store(here, std::memory_order_release);  // so a thread that sees it sees an offset
   }
   /// None if it has not been seen for long.
   [[nodiscard]] std::optional<instant> now() const {
@@ -71,7 +71,7 @@ class server_clock {
   [[nodiscard]] std::int64_t here_now() const { return std::chrono::floor<std::chrono::microseconds>(here_()).count(); }
 
   const local_clock here_;
-  std::mutex mutex_;  // for those who change them; who reads needs no more than one of them
+  std::mutex mutex_;  // for threads that change them; a reader needs no more than one of them
   std::atomic<std::int64_t> offset_{0};
   std::atomic<std::int64_t> seen_{never};  // when an answer came, by the clock here
 };

@@ -242,7 +242,7 @@ void read_all(connection& on, const std::function<void(stored_check&&)>& check,
                                    "DECLARE timing_wheel_all NO SCROLL CURSOR FOR SELECT "
                                    "id,kind,key,payload,due,fence,attempt,error,died FROM @dead"};
   static constexpr query fetch{doing, "", "FETCH 100 FROM timing_wheel_all"};
-  // Who takes the rows may be slow.
+  // The receiver of the rows may be slow.
   on.run(doing, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;SET LOCAL idle_in_transaction_session_timeout=0", 2);
   const auto each_row = [&](const query& open, const auto& take) {
     on.run(open, {}, true);

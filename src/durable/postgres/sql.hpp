@@ -344,8 +344,8 @@ inline constexpr query tell_drained{"telling what a drained node has", "timing_w
                                     "UPDATE @drained_node SET held=$2::bigint,told=" TIMING_WHEEL_NOW
                                     " WHERE node=$1::text"};
 
-// Who owns a share lives as long as its node's row says, so nothing but that row is written while nothing changes. A
-// node that others have given up may still believe in its shares for one round; that does no harm. The row of a node
+// The owner of a share lives as long as its node's row says, so nothing but that row is written while nothing changes.
+// A node that others have given up may still believe in its shares for one round; that does no harm. The row of a node
 // that went silent stays for a day, for an operator to see.
 //
 // Shares are divided among the nodes that serve the same set of kinds: else a row would wait in the share of a node

@@ -31,8 +31,8 @@ std::string boot_id() {
 
 // All that live, for the calls that are given a connection alone.
 struct virtual_clocks {
-  // How many there are: a process without any takes no lock. Relaxed: who uses a connection knows of its store by other
-  // means.
+  // How many there are: a process without any takes no lock. Relaxed: a thread that uses a connection knows of its
+  // store by other means.
   std::atomic<std::size_t> count{0};
   std::mutex mutex;  // guards what follows
   std::map<sqlite3*, const virtual_clock*> of;

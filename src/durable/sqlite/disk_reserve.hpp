@@ -12,7 +12,7 @@ namespace timing_wheel::durable::sqlite {
 /// The log begins anew only when all of it has been copied into the file, and that needs as much room as the file grows
 /// by. If the log had taken the last of the disk, it could never be copied: room that is freed would go to the log too.
 /// So the room in the file is taken **before** a commit goes into the log. Then the log can always be copied, and its
-/// own room is used again. Thread safety: who holds the lock for writing.
+/// own room is used again. Thread safety: for the thread that holds the lock for writing.
 class disk_reserve {
  public:
   explicit disk_reserve(database& writer);

@@ -190,9 +190,9 @@ class sqlite_store::implementation final : public store {
 
 // The lock for writing, and the transaction that is open then: undone at the end if it was not committed.
 //
-// Another process may have the lock of the file, and be frozen. Who waits for `write_lock_` meanwhile waits for that,
-// too. So its time counts from `asked_at`, unless this store has had the file's lock since: else each of those who wait
-// would have a whole busy timeout after all before it.
+// Another process may have the lock of the file, and be frozen. A thread that waits for `write_lock_` meanwhile waits
+// for that, too. So its time counts from `asked_at`, unless this store has had the file's lock since: else each of
+// those who wait would have a whole busy timeout after all before it.
 class sqlite_store::implementation::writing {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -303,9 +303,9 @@ void sqlite_store::implementation::set_clock() {
   clock_is_new_ = true;
 }
 
-// SQLite's lock is not fair: who waits asks again now and then (`database::wait_for_lock`), and one that takes it again
-// at once has it all the time. So where others write the file, too, the lock stays free for a little longer than other
-// stores wait between two tries.
+// SQLite's lock is not fair: a connection that waits asks again now and then (`database::wait_for_lock`), and one that
+// takes it again at once has it all the time. So where others write the file, too, the lock stays free for a little
+// longer than other stores wait between two tries.
 void sqlite_store::implementation::leave_room_for_others() const {
   constexpr std::chrono::seconds recently(1);
   constexpr auto room = database::longest_nap + std::chrono::microseconds(100);

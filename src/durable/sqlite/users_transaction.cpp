@@ -5,7 +5,7 @@
 #include "timing_wheel/durable/sqlite_store.hpp"
 
 // Calls in a transaction that is the user's. The functions prepare their statements for each call: those that we kept
-// would hinder the user's sqlite3_close. Who wants to keep them says so, with a session.
+// would hinder the user's sqlite3_close. A user who wants to keep them says so, with a session.
 
 namespace timing_wheel::durable {
 
