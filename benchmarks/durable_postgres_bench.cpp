@@ -178,7 +178,7 @@ class tables::client {
   }
 
   user_session user_{server().conninfo()};
-  sql_session session_{user_.get()};
+  postgres_session session_{user_.get()};
   int sent_ = 0;
 };
 
