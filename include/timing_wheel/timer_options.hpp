@@ -196,15 +196,16 @@ struct sleep_options {
   operator sleep_arguments() const noexcept { return {tag, stop, on, window}; }  // NOLINT(google-explicit-constructor)
 };
 
-/// The argument type of `with_timeout`; `timeout_options` convert to it. Write it in braces, without its name.
+/// The argument type of `with_timeout`; `timeout_options` convert to it. Write it in braces, as
+/// `sleep_arguments`, and give it no name.
 struct timeout_arguments {
   std::uint64_t tag = 0;                 ///< As `timeout_options::tag`.
   stop_token_argument stop = {};         ///< As `timeout_options::stop`. Here it may be a temporary.
   std::chrono::nanoseconds window = {};  ///< As `timeout_options::window`.
 };
 
-/// Options of a time limit. They are the argument of `with_timeout` after the callable that it limits. Write
-/// them in braces, or with their name, as `sleep_options`.
+/// Options of a time limit. They are the argument of `with_timeout` after the callable that it limits. The
+/// examples at `sleep_options` show how to write them, in braces or with a name.
 struct timeout_options {
   /// As `sleep_options::tag`.
   std::uint64_t tag = 0;

@@ -11,13 +11,13 @@ namespace timing_wheel::detail {
 
 /// How a service ends: its phases, and who waits for whom.
 ///
-/// | the service is ended by | which waits for |
+/// | What ends the service | waits for |
 /// |---|---|
 /// | a thread outside the service | the pollers, or the thread that drives; then the callbacks that still run |
 /// | a callback of the service, or its executor | nothing |
 ///
-/// And what it holds is freed by the thread that destroys the front; or, if a call further out on that thread still
-/// uses the service (inside_service.hpp), its last owner.
+/// The thread that destroys the front frees what the service holds. If a call further out on that thread still uses the
+/// service (inside_service.hpp), the last owner frees it.
 ///
 /// Thread safety: any thread.
 class stopping {
