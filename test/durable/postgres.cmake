@@ -1,23 +1,24 @@
 # On real PostgreSQL servers, each a private one.
 find_package(PostgreSQL REQUIRED)
-timing_wheel_durable_tests(stress private_postgres)
+timing_wheel_durable_tests(stress postgres/private_postgres)
 foreach(executable IN LISTS executables)
   target_link_libraries(${executable} PRIVATE timing_wheel_rig)
 endforeach()
 
 # One program, one server, one of ctest's tests: a server for each case would take longer than they do. Where tests are
 # compiled together, all are in `durable_postgres_test`, and each of ctest's tests runs those of its source.
-function(timing_wheel_postgres_test name label)
+function(timing_wheel_postgres_test source label)
+  get_filename_component(name ${source} NAME)
   set(executable ${name}_test)
   set(filter *)
   if(CMAKE_UNITY_BUILD)
     set(executable durable_postgres_test)
-    timing_wheel_filter_of(filter ${name}_test.cpp)
+    timing_wheel_filter_of(filter ${source}_test.cpp)
   endif()
   if(TARGET ${executable})
-    target_sources(${executable} PRIVATE ${name}_test.cpp)
+    target_sources(${executable} PRIVATE ${source}_test.cpp)
   else()
-    add_executable(${executable} ${name}_test.cpp)
+    add_executable(${executable} ${source}_test.cpp)
     target_include_directories(${executable} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test)
     target_link_libraries(${executable} PRIVATE
       timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gmock_main GTest::gtest_main)
@@ -42,20 +43,25 @@ endfunction()
 function(timing_wheel_postgres_tests label)
   foreach(name IN LISTS ARGN)
     timing_wheel_postgres_test(${name} ${label})
-    if(name STREQUAL "postgres_page")
+    if(name STREQUAL "postgres/postgres_page")
       target_compile_definitions(${executable} PRIVATE
         TIMING_WHEEL_POSTGRES_PAGE="${PROJECT_SOURCE_DIR}/docs/postgres.md")
     endif()
   endforeach()
 endfunction()
 timing_wheel_postgres_tests(unit
-  postgres_store postgres_schema postgres_users_transaction postgres_error postgres_shares postgres_pooler
-  postgres_vacuum)
-timing_wheel_one_thread_tests(timing_wheel_postgres_tests unit postgres_page postgres_statements)
+  postgres/postgres_error
+  postgres/postgres_pooler
+  postgres/postgres_schema
+  postgres/postgres_shares
+  postgres/postgres_store
+  postgres/postgres_users_transaction
+  postgres/postgres_vacuum)
+timing_wheel_one_thread_tests(timing_wheel_postgres_tests unit postgres/postgres_page postgres/postgres_statements)
 
-timing_wheel_durable_tests(unit postgres_clock)
+timing_wheel_durable_tests(unit postgres/postgres_clock)
 set(tests_with_leases)
-foreach(name IN ITEMS postgres_leases postgres_server_faults)
+foreach(name IN ITEMS postgres/postgres_leases postgres/postgres_server_faults)
   timing_wheel_postgres_test(${name} "stress;kills" HALVES)
   list(APPEND tests_with_leases ${tests})
 endforeach()
@@ -70,7 +76,7 @@ add_executable(durable_postgres_node support/postgres_node.cpp)
 target_link_libraries(durable_postgres_node PRIVATE
   timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
 set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
-timing_wheel_postgres_test(postgres_faults "stress;kills")
+timing_wheel_postgres_test(postgres/postgres_faults "stress;kills")
 # They let leases of one second, or two, end, which many tests beside them would do, too: two of them run at once,
 # before all others.
 set_tests_properties(${tests_with_leases} ${tests} PROPERTIES PROCESSORS 2 COST 200)

@@ -1,32 +1,32 @@
 # On files of SQLite.
 timing_wheel_one_thread_tests(timing_wheel_durable_tests unit
-  sqlite_clock
-  sqlite_in_memory
-  sqlite_error
-  sqlite_scheduler
-  sqlite_schema)
+  sqlite/sqlite_clock
+  sqlite/sqlite_in_memory
+  sqlite/sqlite_error
+  sqlite/sqlite_scheduler
+  sqlite/sqlite_schema)
 timing_wheel_durable_tests(unit
-  sqlite_store
-  sqlite_users_transaction)
+  sqlite/sqlite_store
+  sqlite/sqlite_users_transaction)
 
-timing_wheel_durable_tests(unit sqlite_full_disk)
+timing_wheel_durable_tests(unit sqlite/sqlite_full_disk)
 target_sources(${executables} PRIVATE support/small_vfs.cpp)
 
-function(timing_wheel_durable_page_test name definition page)
-  timing_wheel_durable_tests(unit ${name})
+function(timing_wheel_durable_page_test source definition page)
+  timing_wheel_durable_tests(unit ${source})
   target_compile_definitions(${executables} PRIVATE ${definition}="${PROJECT_SOURCE_DIR}/docs/${page}")
 endfunction()
-timing_wheel_durable_page_test(sqlite_page TIMING_WHEEL_DURABLE_PAGE durable.md)
-timing_wheel_durable_page_test(sqlite_errors_page TIMING_WHEEL_ERRORS_PAGE errors.md)
-timing_wheel_durable_tests(stress sqlite_leases sqlite_scheduler_threads)
-timing_wheel_durable_tests(stress sqlite_power_loss)
+timing_wheel_durable_page_test(sqlite/sqlite_page TIMING_WHEEL_DURABLE_PAGE durable.md)
+timing_wheel_durable_page_test(sqlite/sqlite_errors_page TIMING_WHEEL_ERRORS_PAGE errors.md)
+timing_wheel_durable_tests(stress sqlite/sqlite_leases sqlite/sqlite_scheduler_threads)
+timing_wheel_durable_tests(stress sqlite/sqlite_power_loss)
 target_sources(${executables} PRIVATE support/lossy_vfs.cpp)
 
 # A process of its own on a file, to be killed.
 add_executable(durable_sqlite_worker support/sqlite_worker.cpp)
 target_link_libraries(durable_sqlite_worker PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
 set_target_properties(durable_sqlite_worker PROPERTIES CXX_EXTENSIONS OFF)
-timing_wheel_durable_tests(stress sqlite_nodes)
+timing_wheel_durable_tests(stress sqlite/sqlite_nodes)
 target_link_libraries(${executables} PRIVATE timing_wheel_rig)
 target_compile_definitions(${executables} PRIVATE
   TIMING_WHEEL_SQLITE_WORKER="$<TARGET_FILE:durable_sqlite_worker>")
