@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "system/thread_setup.hpp"
+#include "shared/thread_setup.hpp"
 #include "system/timer_slack.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -131,14 +131,12 @@ std::size_t poller::run_due(time_point until) noexcept {
 }
 
 void poller::start(std::shared_ptr<void> owner, std::uint32_t number, std::function<void()> prepare) {
-  const signals_blocked while_starting;
   std::string name = "timing_wheel";
   if (number != 0) {
     name += std::to_string(number);
   }
   has_thread_ = true;
-  thread_ = std::thread([this, kept = std::move(owner), name = std::move(name), prepare = std::move(prepare)] {
-    name_this_thread(name.c_str());
+  thread_ = start_named_thread(std::move(name), [this, kept = std::move(owner), prepare = std::move(prepare)] {
     limit_timer_slack(context_.scale.tick_length());
     driver_.set_me();
     prepare();

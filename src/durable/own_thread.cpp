@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/thread_setup.hpp"
+
 namespace timing_wheel::durable {
 
 own_thread::own_thread(run_gate& gate, step each, unsigned runs_on)
     : gate_(gate),
       step_(std::move(each)),
       pool_(runs_on == 0 ? nullptr : std::make_unique<worker_threads>(runs_on)),
-      thread_([this] { loop(); }) {}
+      thread_(detail::start_named_thread("durable_checks", [this] { loop(); })) {}
 
 void own_thread::loop() {
   const run_gate::enter inside(gate_);

@@ -1,5 +1,7 @@
 // The scheduler with threads of its own, on the real clock.
 
+#include <csignal>
+
 #include "durable/node/group_commit.hpp"
 #include "durable/support/forwarding_store.hpp"
 #include "durable/support/store_calls.hpp"
@@ -22,6 +24,19 @@ class SchedulerThreads : public testing::Test {
 
   timer clock;
   memory_store store{clock};
+};
+
+/// Calls a function on each thread that writes to the store.
+class looking_store final : public test::forwarding_store {
+ public:
+  looking_store(durable::store& real, std::function<void()> look) : forwarding_store(real), look_(std::move(look)) {}
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    look_();
+    forwarding_store::transact(work);
+  }
+
+ private:
+  std::function<void()> look_;
 };
 
 TEST_F(SchedulerThreads, EachOfManyChecksFromManyThreadsRunsOnceAndNotEarly) {
@@ -51,6 +66,33 @@ TEST_F(SchedulerThreads, EachOfManyChecksFromManyThreadsRunsOnceAndNotEarly) {
   EXPECT_EQ(std::set(ran.begin(), ran.end()).size(), ran.size());
   EXPECT_EQ(checks.stats().early, 0U);
   EXPECT_EQ(checks.stats().done, ran.size());
+}
+
+TEST_F(SchedulerThreads, BlockAllSignalsButThoseOfAFaultAndBearNames) {
+  std::mutex mutex;
+  std::map<std::string, sigset_t> blocked;  // by the name of the thread
+  const auto look = [&] {
+    std::array<char, 16> name{};
+    pthread_getname_np(pthread_self(), name.data(), name.size());
+    const std::scoped_lock lock(mutex);
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked[name.data()]);
+  };
+  looking_store looked(store, look);
+  scheduler checks(looked, {.threads = 1});
+  checks.on("looks", [&](const job& /*what*/) { look(); });
+  checks.start();
+  checks.schedule(check("looks", "1", 0s));
+  wait_until_empty();
+  checks.stop();
+  for (const char* const name : {"durable_checks", "durable_run1"}) {
+    ASSERT_TRUE(blocked.contains(name)) << name;
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD, SIGPIPE, SIGALRM, SIGRTMAX}) {
+      EXPECT_EQ(sigismember(&blocked[name], signal), 1) << name << ": " << signal;
+    }
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+      EXPECT_EQ(sigismember(&blocked[name], fault), 0) << name << ": " << fault;
+    }
+  }
 }
 
 TEST_F(SchedulerThreads, ACancelThatSaysCancelledIsNeverFollowedByARun) {

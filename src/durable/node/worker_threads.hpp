@@ -3,9 +3,12 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "shared/thread_setup.hpp"
 
 namespace timing_wheel::durable {
 
@@ -21,8 +24,12 @@ class worker_threads {
   explicit worker_threads(unsigned count)
       : queue_(static_cast<int>(count)), open_(boost::asio::make_work_guard(queue_)) {
     threads_.reserve(count);
+    const detail::signals_blocked while_starting;
     while (threads_.size() < count) {
-      threads_.emplace_back([this] { queue_.run(); });
+      threads_.emplace_back([this, number = threads_.size() + 1] {
+        detail::name_this_thread(("durable_run" + std::to_string(number)).c_str());
+        queue_.run();
+      });
     }
   }
 

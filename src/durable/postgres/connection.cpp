@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "durable/postgres/sql.hpp"
 #include "durable/store/fnv.hpp"
+#include "shared/thread_setup.hpp"
 #include "timing_wheel/durable/error.hpp"
 
 namespace timing_wheel::durable::postgres {
@@ -135,21 +135,6 @@ void fail(const result& answer, const PGconn* connection, std::string_view doing
     text.append("; ").append(behind_a_pooler);
   }
   fail(doing, sqlstate, text);
-}
-
-std::thread thread_without_signals(std::function<void()> work) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread made(std::move(work));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return made;
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
 }
 
 connection::connection(PGconn* open, const connection_rules& rules) : connection_(open), rules_(rules) {
@@ -423,7 +408,7 @@ void connection::cancel() const noexcept {
     std::shared_ptr<PGcancel> to(PQgetCancel(connection_), freed());
     const auto ended = std::make_shared<std::promise<void>>();
     std::future<void> end = ended->get_future();
-    thread_without_signals([to = std::move(to), ended] {
+    detail::start_named_thread("durable_cancel", [to = std::move(to), ended] {
       std::array<char, 256> words{};
       PQcancel(to.get(), words.data(), static_cast<int>(words.size()));
       ended->set_value();

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,9 +40,6 @@ inline constexpr const char* behind_a_pooler =
 [[noreturn]] void fail(const result& answer, const PGconn* connection, std::string_view doing);
 /// The same, with another SQLSTATE.
 [[noreturn]] void fail(std::string_view doing, std::string_view sqlstate, std::string_view text);
-
-/// Starts a thread that gets none of the program's signals.
-[[nodiscard]] std::thread thread_without_signals(std::function<void()> work);
 
 /// What connections of a store share. It outlives them.
 struct connection_rules {

@@ -5,6 +5,7 @@
 
 #include "durable/postgres/sql.hpp"
 #include "durable/postgres/values.hpp"
+#include "shared/thread_setup.hpp"
 
 namespace timing_wheel::durable::postgres {
 
@@ -28,7 +29,7 @@ void table_vacuum::ended(std::uint64_t runs) noexcept {
   since_.store(0, std::memory_order_relaxed);
   works_.store(true, std::memory_order_relaxed);
   try {
-    thread_ = thread_without_signals([this] { work(); });
+    thread_ = detail::start_named_thread("durable_vacuum", [this] { work(); });
   } catch (...) {
     works_.store(false, std::memory_order_relaxed);
   }

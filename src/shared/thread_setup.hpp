@@ -2,6 +2,9 @@
 
 #include <csignal>
 #include <initializer_list>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include "system/on_linux.hpp"
 #include "system/windows.hpp"
@@ -47,6 +50,17 @@ inline void name_this_thread([[maybe_unused]] const char* name) noexcept {
 #elif defined(TIMING_WHEEL_HAS_WINDOWS)
   windows::name_this_thread(name);
 #endif
+}
+
+/// Starts a thread with that name, whose signals `signals_blocked` blocks.
+/// \throws std::system_error if a thread cannot be had, std::bad_alloc.
+template <class Work>
+[[nodiscard]] std::thread start_named_thread(std::string name, Work work) {
+  const signals_blocked while_starting;
+  return std::thread([name = std::move(name), work = std::move(work)]() mutable {
+    name_this_thread(name.c_str());
+    work();
+  });
 }
 
 }  // namespace timing_wheel::detail
