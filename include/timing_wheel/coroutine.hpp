@@ -106,8 +106,8 @@ sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> dead
 ///     if (!page) give_up();  // 5 s were not enough
 ///
 /// When the limit is over, `with_timeout` requests a stop of the token, **and goes on waiting until the awaitable has
-/// ended**. So nothing is left behind that uses destroyed objects, and an awaitable that ignores its token ends late.
-/// A stop request of `options.stop` is passed on to the token.
+/// ended**. So nothing is left behind that uses destroyed objects, and an awaitable that ignores its token ends late. A
+/// stop request of `options.stop` is passed on to the token.
 ///
 /// | The awaitable ends | `co_await` returns, or throws |
 /// |---|---|
@@ -121,8 +121,10 @@ sleep_operation timer::sleep_until(std::chrono::time_point<Clock, Duration> dead
 /// | What fails | without an `error` | with an `error` |
 /// |---|---|---|
 /// | the service refuses the limit: `make` is not called | throws as `timer::schedule_after` | an empty answer |
-/// | the service drops the limit: the awaitable must stop and end first | `timer_error` (`stopped`) | an empty answer |
+/// | the service drops the limit | throws `timer_error` (`stopped`) | an empty answer |
 /// | memory for the two allocations of `with_timeout` itself | throws `std::bad_alloc` | throws the same |
+///
+/// If the service drops the limit, `with_timeout` also requests a stop, and waits until the awaitable has ended.
 ///
 /// Await the result of `with_timeout` once, as an rvalue. The coroutine goes on where the awaitable resumes it. If the
 /// awaitable ends late, that may be inside `request_stop`, on the thread that drives the service.

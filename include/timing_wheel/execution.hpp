@@ -17,7 +17,8 @@
 
 /// \file
 /// A timer as a scheduler of `std::execution` (P2300), for any library of senders: that of C++26, stdexec, or your own.
-/// The page docs/execution.md has the rules about threads and lifetimes. It is not part of `timing_wheel.hpp`.
+/// The page docs/execution.md has the rules about threads and lifetimes. `timing_wheel.hpp` does not include this
+/// header.
 
 /// Senders on a timer.
 namespace timing_wheel::execution {
@@ -53,8 +54,8 @@ concept sender_library = requires {
   typename L::template get_completion_scheduler_t<typename L::set_value_t>;
 };
 
-/// A scheduler with a clock: what a function should take that sleeps, so that it works with other timed schedulers,
-/// such as stdexec's. The concept only asks that these calls compile.
+/// A scheduler with a clock. A function that sleeps should take a `timed_scheduler`, so that it works with other timed
+/// schedulers, such as stdexec's. The concept only asks that these calls compile.
 template <class S>
 concept timed_scheduler = std::copyable<S> && std::equality_comparable<S> && requires(const S& on) {
   typename S::scheduler_concept;
@@ -67,8 +68,8 @@ concept timed_scheduler = std::copyable<S> && std::equality_comparable<S> && req
 template <sender_library Library>
 class scheduler;
 
-/// What `scheduler::schedule_after` returns: a sleep that has not begun. Connect it to a receiver and start the
-/// operation, as often as you like; or pass it to algorithms of your library, such as `then` and `when_any`.
+/// What `scheduler::schedule_after` returns: a sleep that has not begun. Connect it to receivers, as often as you like,
+/// and start each operation once; or pass it to algorithms of your library, such as `then` and `when_any`.
 ///
 /// | What happens | The receiver gets | on |
 /// |---|---|---|
@@ -78,16 +79,16 @@ class scheduler;
 /// | the service is stopped, or the timer is dropped | `set_stopped()` | the thread that drops it, or that starts |
 /// | the service refuses for another reason | `set_error(std::error_code)`, as `schedule_after` | the one that starts |
 ///
-/// A timer is dropped as a coroutine's is (`sleep_operation`). A stop request cancels the timer, so its memory comes
-/// back before the request returns, and wakes no thread. If the time is over at the same moment, one of the two wins.
+/// `sleep_operation` says when a timer is dropped. A stop request wakes no thread. It cancels the timer, so the timer's
+/// memory comes back before the request returns. If the time is over at the same moment, one of the two wins.
 ///
-/// **The stop token** is that of the receiver's environment, of any type with a `callback_type`, such as the
-/// `inplace_stop_token` of C++26; and `std::stop_token`, which in C++20 has none. A token that cannot be stopped costs
-/// no space.
+/// **The stop token** is that of the receiver's environment. Its type may be any type with a `callback_type`, such as
+/// the `inplace_stop_token` of C++26, or `std::stop_token`, which has no `callback_type` in C++20. A token that cannot
+/// be stopped costs no space.
 ///
 /// **Cost.** An operation is one timer, and allocates nothing: all lies in the operation. Its address must stay, and it
-/// must live until it completes. The receiver may destroy it then, and the service too. Thread safety: as a plain
-/// object. Complexity: that of `timer::schedule_after`, and of `timer_handle::cancel`.
+/// must live until it completes. When it completes, the receiver may destroy the operation and the service. Thread
+/// safety: as a plain object. Complexity: that of `timer::schedule_after`, and of `timer_handle::cancel`.
 template <sender_library Library>
 class [[nodiscard]] sleep_sender {
  public:
@@ -130,7 +131,7 @@ class scheduler {
  public:
   using scheduler_concept = typename Library::scheduler_t;  ///< A scheduler.
 
-  /// On `of`. `tag` is the `schedule_options::tag` of its timers.
+  /// A scheduler on the timer `of`. `tag` is the `schedule_options::tag` of the sleeps.
   explicit scheduler(timer& of, std::uint64_t tag = 0) noexcept : timer_(&of), tag_(tag) {}
 
   /// `timer::now`.

@@ -54,10 +54,10 @@ void give(E& to, task&& work) {
 /// at the same time. A queue in the executor then needs a lock. While the executor blocks, the thread that called it
 /// gives it no other task.
 ///
-/// Copies of an executor share the target. The service releases its copy in its destructor. But if a task outside
-/// `run_due` and `advance_to`, or `on_earlier`, calls the destructor, the service keeps its copy, and `on_error`,
-/// `on_thread_start` and `on_earlier`, until the last handle and the last task are gone. So none of these four may then
-/// own a handle or a task: it would keep itself alive.
+/// Copies of an executor share the target. The service releases its copy in its destructor. There is one exception:
+/// `on_earlier` calls the destructor, or a task calls it that runs outside `run_due` and `advance_to`. Then the service
+/// keeps the executor, `on_error`, `on_thread_start` and `on_earlier` until the last handle and the last task are gone.
+/// So in this case the executor and these three functions must not own a handle or a task, which would keep them alive.
 class executor {
  public:
   /// Empty: callbacks run on the thread that drives the service.

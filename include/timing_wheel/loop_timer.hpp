@@ -49,17 +49,17 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   /// When `run_due` has work next; none if no timer is pending. From now on, the service calls `on_earlier` for an
   /// earlier timer.
   ///
-  /// The call does not read the clock. If timers are overdue, or if a budget left some, the answer is in the past. It
-  /// is then the tick in which the earliest timer was due, or the start of the service. Complexity: O(shards + timers
-  /// that a budget left, at most 256 for each shard).
+  /// The call does not read the clock. If timers are overdue, or if a budget left some, the answer is in the past.
+  /// Complexity: O(shards + timers that a budget left, at most 256 for each shard).
   [[nodiscard]] std::optional<time_point> next_event() noexcept;
 
-  /// Runs the callbacks that are due, at most `budget` of them, and moves timers that come near to lower wheels. If a
-  /// budget or a long cascade leaves work, `next_event` is in the past. Complexity: O(shards + timers run or moved).
+  /// Runs the callbacks that are due, at most `budget` of them. If the deadline of a timer comes near, the call moves
+  /// the timer to a lower wheel. If a budget or a long cascade leaves work, `next_event` is in the past. Complexity:
+  /// O(shards + timers run or moved).
   /// \returns how many callbacks ran, or were given to the executor.
-  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
-  /// calls; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets no memory. Then no timer is lost, and
-  /// you can repeat the call.
+  /// \throws timer_error (`nested_advance`) if another call drives the service: one on another thread, or the one that
+  /// is running the callback that makes this call; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets
+  /// no memory. Then no timer is lost, and you can repeat the call.
   std::size_t run_due(std::size_t budget = no_limit);
 
   /// In a child of `fork`, makes the service go on with all timers and handles as they were at the fork; for instance

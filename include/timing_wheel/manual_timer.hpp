@@ -42,9 +42,9 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   ///
   /// \returns how many callbacks ran, or were given to the executor. If the executor refuses, the call asks it again at
   /// each millisecond on the way.
-  /// \throws timer_error (`nested_advance`) if another call is running, on another thread or around the callback that
-  /// calls; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets no memory. Then no timer is lost, and
-  /// you can repeat the call.
+  /// \throws timer_error (`nested_advance`) if another call drives the service: one on another thread, or the one that
+  /// is running the callback that makes this call; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets
+  /// no memory. Then no timer is lost, and you can repeat the call.
   ///
   /// Complexity: O(timers + buckets), whatever the distance; with `engine_kind::hashed` one step for each tick while a
   /// timer is pending.

@@ -140,7 +140,8 @@ using timer_number = std::uint32_t;
 /// The end of time. An engine's clock never reaches it, so a timer that is due then never fires; it can be cancelled.
 inline constexpr tick never = std::numeric_limits<tick>::max();
 
-/// Larger than any number of timers: the budget that does all that is due, and no limit of pending timers.
+/// Larger than any number of timers. As a budget, it lets a call handle all that is due. As `max_pending`, it sets no
+/// limit.
 inline constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
 /// `a * b`, or `never` when the product does not fit, such as the interval of a wheel that reaches past the end of
@@ -154,8 +155,8 @@ inline constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 /// Example: origin 0, tick 10 ms. A deadline of 28 ms is tick 3; at 29.9 ms the clock shows tick 2, at 30 ms tick 3.
 /// Everything saturates: what lies before the origin is tick 0, and the end of time is `never`.
 ///
-/// Every member is O(1), and a constant expression; it multiplies, and divides only when it is made. Thread safety: as
-/// a plain object; it never changes.
+/// Every member is O(1) and `constexpr`. Only the constructor divides. Thread safety: as a plain object; a scale never
+/// changes.
 class tick_scale {
  public:
   /// Tick 0 begins at `origin`. \pre `tick_length` is positive.

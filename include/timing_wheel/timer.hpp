@@ -217,9 +217,10 @@ class TIMING_WHEEL_EXPORT timer {
   /// unchanged, so you can call again with them.
   ///
   /// Handle i is that of timer i; there may be fewer handles than timers, or none. A timer that is due may run before
-  /// the call returns, and before its handle is written. The call moves the captures as a `task` does.
+  /// the call returns, and before its handle is written. The call moves the callbacks under a lock; `task` says what
+  /// this asks of them.
   /// \returns how many it has scheduled. Complexity: as that many calls.
-  /// \throws as `schedule_after`; the timers before the refused one are scheduled then.
+  /// \throws as `schedule_after`; the timers before the refused one are scheduled then, and have empty callbacks.
   std::size_t schedule_many(std::span<pending_task> timers, std::span<timer_handle> handles = {}) {
     return start_many(timers, handles, nullptr);
   }
@@ -246,7 +247,8 @@ class TIMING_WHEEL_EXPORT timer {
                               std::error_code& error);
 
   /// Cancels the timer with this `timer_handle::key()`, as its handle would. The answer is `finished` if that timer has
-  /// ended, or if the key is that of no timer or of another service. Complexity: as `timer_handle::cancel`.
+  /// ended, or if the key is that of no timer. For a key of another service see `timer_handle::key`. Complexity: as
+  /// `timer_handle::cancel`.
   cancel_result cancel(std::uint64_t key) noexcept;
   /// The same as `timer_handle::cancel_and_wait`. If the callback is running, this call waits for it to end.
   cancel_result cancel_and_wait(std::uint64_t key) noexcept;
@@ -261,9 +263,9 @@ class TIMING_WHEEL_EXPORT timer {
   /// | `stop_drain(until)` | runs when it is due; if not due before `until`, it is taken out | the timers taken out |
   ///
   /// Each pending timer is counted or returned once; a second stop finds none. A timer scheduled by another thread
-  /// meanwhile is either stopped as well or refused. A periodic timer whose callback is running is not armed again.
-  /// So `stop_drain` ends a timer of `schedule_every` or `schedule_with` after at most one more run, and returns the
-  /// timer only if it has not run meanwhile.
+  /// meanwhile is either stopped as well or refused. A periodic timer whose callback is running is not armed again. So
+  /// `stop_drain` ends a timer of `schedule_every` or `schedule_with` after at most one more run, and returns the timer
+  /// only if it has not run meanwhile.
   ///
   /// A stop waits for all running callbacks, so do not call it while you hold a lock that a callback takes. A stop that
   /// is called in a callback of this service waits for no running callback. If callbacks of two services stop each

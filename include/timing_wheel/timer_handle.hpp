@@ -119,7 +119,7 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// |---|---|
   /// | while the callback runs | waits, and returns `running` |
   /// | by that callback itself | does not wait, and returns `running` |
-  /// | by a callback that the other one waits for, or under a lock that the callback takes | waits for ever |
+  /// | by a callback for which this timer's callback waits, or under a lock that the latter takes | waits for ever |
   /// | while another thread, which has cancelled the timer, destroys its captures | does not wait |
   ///
   /// The call ends one timer. If a callback schedules itself anew, it makes a new timer each time, with a new handle.
@@ -127,9 +127,9 @@ class TIMING_WHEEL_EXPORT timer_handle {
   /// at a flag.
   cancel_result cancel_and_wait() const noexcept;
 
-  /// Gives a pending timer another deadline, as for `timer::schedule_at`. If the deadline has passed, the timer is due
-  /// at the next tick. A periodic timer goes on from the new deadline: if that has passed, `fixed_rate_catch_up` makes
-  /// up for each period since then.
+  /// Gives a pending timer another deadline, as for `timer::schedule_at`. If the deadline has passed, the callback runs
+  /// as soon as possible. A periodic timer goes on from the new deadline: if that has passed, `fixed_rate_catch_up`
+  /// makes up for each period since then.
   /// \returns false if the timer is not pending. \throws std::bad_alloc; then nothing has changed.
   template <deadline_clock Clock, class Duration>
   bool reschedule(std::chrono::time_point<Clock, Duration> deadline) const {
@@ -179,8 +179,9 @@ class TIMING_WHEEL_EXPORT timer_handle {
   [[nodiscard]] explicit operator bool() const noexcept { return owner_ != nullptr; }
 
   /// Cancels each of these timers, as `timer_handle::cancel` does, in groups that share a lock and wait for their
-  /// memory together: that is faster than a cancel of each if the timers lie far apart in memory. Handles of one shard
-  /// should follow each other, as those do that one thread has made; a handle that refers to no timer does no harm.
+  /// memory together: that is faster than a cancel of each if the timers lie far apart in memory. Put handles of one
+  /// shard beside each other; timers that one thread schedules are usually in one shard. A handle that refers to no
+  /// timer does no harm.
   ///
   /// Between two groups the call destroys what the callbacks captured, outside every lock. Such a destructor must not
   /// change the handles. \returns how many were `cancelled`. The others are `running`, and end with that run, or were
@@ -244,7 +245,7 @@ class scoped_timer {
   scoped_timer& operator=(scoped_timer&& other) noexcept {
     if (this != &other) {
       const timer_handle old = std::exchange(timer_, std::move(other.timer_));
-      old.cancel_and_wait();  // this object may go with what was captured
+      old.cancel_and_wait();  // to destroy the captures may destroy this object
     }
     return *this;
   }

@@ -59,8 +59,8 @@ struct timer_stats : timer_counts {
   std::uint64_t earlier_wakeups = 0;
   std::uint64_t moves = 0;  ///< Timers moved to a lower wheel.
   std::uint64_t looks = 0;  ///< Timers that a `hashed_wheel` looked at when it visited their slots.
-  /// Moves that windows spare. Each time that the service arms a timer with a window, it adds how many moves fewer the
-  /// timer takes to the tick chosen for it than to its own deadline; 0 if not fewer. It adds them at once, so timers
+  /// Moves that windows spare. When the service arms a timer with a window, it adds the moves that the timer would need
+  /// to its own deadline, less the moves to the chosen tick; 0 if that is negative. It adds them at once, so timers
   /// that are cancelled before they move count too. Only a `hierarchical_wheel` has moves to spare.
   std::uint64_t moves_saved = 0;
   /// Times that the service armed a timer with a window in a slot that held another timer already, and from which the

@@ -64,7 +64,7 @@ constexpr std::array of_kind = {
                        member<&kind_stats::done>},
     metric<kind_stats>{"timing_wheel_durable_retried_total", counter, "Checks put back after a run that failed.",
                        member<&kind_stats::retried>},
-    metric<kind_stats>{"timing_wheel_durable_snoozed_total", counter, "Checks put back by a run that was too early.",
+    metric<kind_stats>{"timing_wheel_durable_snoozed_total", counter, "Checks put back because their handler asked for a later run.",
                        member<&kind_stats::snoozed>},
     metric<kind_stats>{"timing_wheel_durable_given_back_total", counter,
                        "Checks put back because their run did not begin.", member<&kind_stats::given_back>},

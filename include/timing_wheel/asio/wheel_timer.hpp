@@ -32,16 +32,17 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 ///
 /// | a wait ends | its handler gets |
 /// |---|---|
-/// | at the expiry, never before it, and less than a tick of the wheel after it | no error |
+/// | at the expiry: never before it, and less than a tick of the wheel plus the machine's latency after it | no error |
 /// | because it was cancelled, moved, or its timer destroyed | `error::operation_aborted` |
 /// | because the wheel refuses it | another error, see `to_error_code` |
 ///
-/// The handler is posted to its associated executor, if that is one of an `io_context`, a strand of one, or an
-/// `any_io_executor`; otherwise to the timer's, which dispatches it to its own. It is never called within the call that
-/// starts or ends the wait. The wait counts as work of both executors. It lies in memory of the handler's
-/// associated allocator, and is freed before the handler is called. A thread of the wheel neither moves a handler nor
-/// uses its allocator. If the executor throws, for instance for lack of memory, the handler is destroyed. The call that
-/// ended the wait throws what the executor threw; at an expiry, `timer_options::on_error` gets it.
+/// If the handler's associated executor is one of an `io_context`, a strand of one, or an `any_io_executor`, the wheel
+/// posts the handler to it. Otherwise the wheel posts the handler to the timer's executor, which dispatches it to the
+/// associated one. The handler is never called within the call that starts or ends the wait. The wait counts as work of
+/// both executors. The wait lies in memory of the handler's associated allocator, and is freed before the handler is
+/// called. A thread of the wheel neither moves a handler nor uses its allocator. If the executor throws, for instance
+/// for lack of memory, the handler is destroyed. The call that ended the wait throws what the executor threw; at an
+/// expiry, `timer_options::on_error` gets it.
 ///
 /// **A cancel** ends the waits whose handler is not posted yet. A cancel that comes later changes nothing.
 ///
@@ -137,8 +138,8 @@ class basic_wheel_timer {
   /// When it expires; the past for a new one.
   [[nodiscard]] time_point expiry() const noexcept { return expiry_; }
 
-  /// Expires at `expiry`, which may be in the past. Cancels the waits, and keeps the timer of the wheel for a next one,
-  /// see "When a wait is moved" in docs/asio.md. \returns how many.
+  /// Expires at `expiry`, which may be in the past. Cancels the waits. The node in the wheel stays for the next wait,
+  /// see "When a wait is moved" in docs/asio.md. \returns how many waits it has cancelled.
   std::size_t expires_at(const time_point& expiry) {
     const std::size_t count = state_ ? state_->let_go() : 0;
     expiry_ = expiry;
@@ -151,7 +152,7 @@ class basic_wheel_timer {
   }
 
   /// Expires `delay` from now. A zero or negative delay expires at once, and one past the end of time never. Cancels
-  /// the waits. \returns how many.
+  /// the waits. \returns how many waits it has cancelled.
   std::size_t expires_after(const duration& delay) { return expires_at(from_now(delay)); }
   /// The same.
   std::size_t expires_after(const duration& delay, detail::error_code& error) {

@@ -55,8 +55,9 @@ class job {
   /// | fence 8 of node B, which has run the check after A's lease ended | accepts it |
   /// | fence 7 of node A again, which goes on | refuses it |
   ///
-  /// A transactional handler must not hand its fence on. If its transaction is undone because the server dies, or, in
-  /// SQLite, if another process draws the next fence then, later runs may draw the same fences again, in any order.
+  /// A transactional handler must not hand its fence on. Its transaction may be undone. If the server dies then (in
+  /// SQLite, if the process dies, or another process draws a fence), later runs may draw the same fences again, in any
+  /// order.
   [[nodiscard]] std::int64_t fence() const noexcept { return parts_.fence; }
   /// The number of the row in its store. All runs of a check have the same number. A later check with the same key has
   /// another one, and so has a dead check that somebody has revived. So a receiver that has done its work for this
@@ -117,8 +118,8 @@ template <class Rep, class Period>
   return {outcome::verdict::retry, std::chrono::microseconds(-1), std::move(reason)};
 }
 /// It is too early: the check runs again `delay` from now, and this run does not count as an attempt, so a check may
-/// ask for it as often as it likes. At least 1 ms; at most as for `retry_after`. If the handler is transactional, what
-/// this run wrote through its transaction is undone.
+/// ask for it as often as it likes. A delay below 1 ms counts as 1 ms, and one of more than 292 years as 292 years. If
+/// the handler is transactional, what this run wrote through its transaction is undone.
 ///
 ///     checks.on("verify", [](const durable::job& check) -> durable::outcome {
 ///       return is_paid(check.key()) ? durable::done : durable::snooze(10min);
@@ -158,15 +159,17 @@ struct handler_options {
   /// How many runs this node has at a time, at most. At least 1. A transactional handler runs alone, whatever this
   /// value is.
   std::size_t max_running = std::numeric_limits<std::size_t>::max();
-  /// After so many runs without a `done`, the check is dead. At least 1.
+  /// After so many runs that count and did not end with `done`, the check is dead. At least 1. A run that ends with
+  /// `snooze` does not count.
   ///
-  /// A leased run ends **without a word** if its process dies, or if its lease ends. Such a run counts. A claim that
-  /// waited in the queue of a process that died counts too, because nobody knows which runs had begun there.
+  /// A leased run ends **without a word** if its process dies, or if its lease ends. Such a run counts, but makes the
+  /// check dead only if it is the third run or a later one. A claim that waited in the queue of a process that died
+  /// counts too, because nobody knows which runs had begun there.
   ///
   /// | a run ends without a word, and it is | the check |
   /// |---|---|
   /// | the first | runs again as any other |
-  /// | the second or a later one | is a **suspect**: it may be what kills the process |
+  /// | the second or a later one | is a **suspect**, in a narrower sense than `check_state`: it may kill the process |
   /// | the third or a later one, and no more runs are allowed | is dead |
   ///
   /// A node claims one suspect at a time, so a suspect takes no other suspect down with it. A check is no suspect any
@@ -180,14 +183,15 @@ struct handler_options {
   /// | `time_limit` | the scheduler asks it to stop (`job::stop_token`) |
   /// | half as long again | the scheduler gives the run up, and tells `on_failure` ("time_limit") |
   ///
-  /// A run that was given up counts as one that asked for a retry. The next run has a higher fence. Until a run is
-  /// done, `cancel` answers `running`, because the handler may go on at any time, as that of a node that went silent.
-  /// C++ cannot end a thread from outside. So the thread is **lost** to the scheduler until the handler returns
+  /// A run that was given up counts as one that asked for a retry. The next run has a higher fence. Until the check is
+  /// over, `cancel` answers `running`, because the handler that was given up may still go on. C++ cannot end a thread
+  /// from outside. So the thread is **lost** to the scheduler until the handler returns
   /// (`scheduler_stats::lost_threads`), and what the handler returns then has no effect. A lost thread counts for
   /// `max_running`. If all threads are lost, the node claims no leased check any more, and the other nodes run them.
   ///
   /// If a scheduler runs leased handlers inside a timer's callbacks, nothing else happens there while a handler hangs.
-  /// Then only the lease ends, so that another node runs the check.
+  /// The thread that extends leases then gives the run up, and stops extending its lease. When the lease has ended,
+  /// another node runs the check.
   std::chrono::milliseconds time_limit = std::chrono::milliseconds::max();
   /// How long the check waits between two runs.
   durable::backoff backoff = {};

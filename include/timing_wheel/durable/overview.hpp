@@ -23,8 +23,9 @@ namespace timing_wheel::durable {
 enum class check_state : std::uint8_t {
   pending,  ///< No node has claimed it: its handler has not begun, or has asked for a retry.
   running,  ///< A node has claimed it, and the lease has not ended.
-  /// The lease has ended: its node has died or hangs. Its handler may have begun, so a cancel is refused. (Of these,
-  /// `handler_options::max_attempts` treats only those with care that have lost their second run or a later one.)
+  /// The lease has ended: a node that had claimed the check has died or hangs, or a handler hangs. The handler may have
+  /// begun, so a cancel is refused. (In `handler_options::max_attempts`, a check is a suspect only if it has lost its
+  /// second run, or a later one.)
   suspect,
   due,       ///< Its deadline has passed.
   waiting,   ///< It is due, and pending or suspect: a node may claim it now.
@@ -36,11 +37,11 @@ enum class check_state : std::uint8_t {
 /// Writes the name of the state.
 TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, check_state state);
 
-/// The state of `check` at `now`, of those that hold the one that says most: suspect, running, waiting, retrying,
-/// pending.
+/// The state of `check` at `now`. If several states hold, the result is the first of these that holds: suspect,
+/// running, waiting, retrying, pending.
 [[nodiscard]] TIMING_WHEEL_EXPORT check_state state_of(const stored_check& check, instant now) noexcept;
 
-/// Which checks are meant: those of which all that is set here is so.
+/// Means the checks that match every member that is set.
 struct check_filter {
   std::string kind = {};                   ///< Of this kind. Empty: of all kinds.
   std::string key_prefix = {};             ///< With a key that begins with these bytes.
@@ -62,15 +63,16 @@ struct check_range {
   list_position after = {};    ///< Only those behind this place. To go on: deadline and id of the last one.
   check_filter which = {};     ///< Only these.
   bool with_payloads = false;  ///< Whether to read the payloads, too.
-  /// In the order of falling (deadline, id): behind `after` are those with earlier ones.
+  /// In the order of falling (deadline, id). Then the checks behind `after` are those with a lower (deadline, id); with
+  /// the default `after`, all checks.
   bool latest_first = false;
   /// If it is set: in the order of the keys, from this one on; `after` and `latest_first` mean nothing. To go on: the
-  /// key of the last one with a zero byte behind it. For a walk through all checks of a kind: its complexity does not
+  /// key of the last check, with a zero byte appended. For a walk through all checks of a kind: its complexity does not
   /// depend on the other kinds. `which.kind` must be set, else `durable::errc::invalid_request`.
   std::optional<std::string> from_key = {};
 };
 
-/// Which dead checks are meant: those of which all that is set here is so.
+/// Means the dead checks that match every member that is set.
 struct dead_filter {
   std::string kind = {};        ///< Of this kind. Empty: of all kinds.
   std::string key_prefix = {};  ///< With a key that begins with these bytes.
@@ -83,7 +85,7 @@ struct dead_range {
   std::size_t limit = 0;      ///< How many, at most.
   std::int64_t after = 0;     ///< Only those behind this id; 0: from the beginning.
   dead_filter which = {};     ///< Only these.
-  bool newest_first = false;  ///< In the order of falling ids: behind `after` are those with lower ones.
+  bool newest_first = false;  ///< In the order of falling ids: behind `after` are the lower ids.
   bool with_payloads = true;  ///< Whether to read the payloads, too.
 };
 
@@ -110,11 +112,11 @@ struct kind_counts {
   std::size_t dead_lately = 0;  ///< Dead checks that have died within the last minute.
   bool at_least = false;        ///< Some of the counts may be higher: there were too many rows to count.
   bool paused = false;          ///< See `store::pause`.
-  /// Since when the check that has been waiting for longest waits: since its deadline, or the end of its lease.
+  /// When the check that has waited longest began to wait: at its deadline, or when its lease ended if that was later.
   std::optional<instant> oldest_waiting = {};
-  /// Half of those that wait have begun to wait then, or later. Not set unless `count_kinds` is asked for waits.
+  /// Half of the waiting checks began to wait at this time or later. Not set unless `count_kinds` is asked for waits.
   std::optional<instant> median_waiting = {};
-  std::optional<instant> p99_waiting = {};  ///< The same, of 99 in 100.
+  std::optional<instant> p99_waiting = {};  ///< The same, for 99 in 100 of the waiting checks.
 };
 
 /// A node as the store knows it.
@@ -129,7 +131,7 @@ struct node_info {
 struct audit_entry {
   std::string by;            ///< Who asked for it, such as the name of a user.
   std::string action;        ///< What was asked for, such as "cancel".
-  std::string kind = {};     ///< Of the checks; empty: of all kinds, or none.
+  std::string kind = {};     ///< Of the checks. Empty: the action was about all kinds, or about none.
   std::string subject = {};  ///< Which checks: a key, or a filter in words.
   std::size_t count = 0;     ///< How many were changed.
   instant at{};              ///< When, by the database's clock. The store sets it.

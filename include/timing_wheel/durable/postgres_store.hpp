@@ -31,8 +31,8 @@ struct postgres_options {
   /// How many connections the store has at a time, at most, beside one for the extension of leases and one for
   /// `vacuum`. In [1, 64]. It opens each when it needs one more.
   std::size_t connections = 4;
-  /// If none of the connection string's hosts accepts a connection in this time, the call fails. From 1 ms to 1 000 000
-  /// s, some eleven days.
+  /// If none of the connection string's hosts accepts a connection in this time, the call fails. From 1 ms to
+  /// 1 000 000 s, some eleven days.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5);
   /// How long one statement may take, including its wait for locks. If the server is silent for a second longer, the
   /// call fails, too. A `migrate` that is not additive writes all checks anew, and has no limit while it does so. Range
@@ -84,13 +84,13 @@ struct postgres_target {
 };
 
 /// Schedules in the transaction that is open on `connection`, which is your own. The check exists if, and only if, that
-/// transaction commits. The call is one statement, so one round trip; with `replace` it sets a savepoint, as `cancel`
-/// and `reschedule` do, which takes three. A scheduler sees the check at its next look. The server plans the statement
-/// of each call anew; a `postgres_session` keeps the plan.
-/// \throws timer_error as `scheduler::schedule`; with SQLSTATE 55000, and the transaction goes on, if the connection is
-/// busy or in pipeline mode, or if its `client_encoding` would change a kind outside ASCII: set it to UTF8, or to
-/// SQL_ASCII if the database has UTF8 or SQL_ASCII. After an error of the server you have to roll the transaction back.
-/// Thread safety: that of the connection.
+/// transaction commits. The call is one statement, so one round trip; if it replaces a check, it sets a savepoint, as
+/// `cancel` and `reschedule` do, which takes three. A scheduler sees the check at its next look. The server plans the
+/// statement of each call anew; a `postgres_session` keeps the plan.
+/// \throws timer_error as `scheduler::schedule`. If the connection is busy or in pipeline mode, the code is
+/// SQLSTATE 55000, and the transaction goes on. The same happens if the kind has characters outside ASCII, unless
+/// `client_encoding` is UTF8, or is SQL_ASCII with a database in UTF8 or SQL_ASCII. After an error of the server you
+/// have to roll the transaction back. Thread safety: that of the connection.
 TIMING_WHEEL_EXPORT scheduled schedule(pg_conn* connection, const request& asked, const postgres_target& target = {});
 /// Cancels in the transaction that is open on `connection`: see `scheduler::cancel`. \throws timer_error
 /// (`invalid_request`) if the kind is not UTF-8 or has a zero byte, or SQLSTATE 55000 as `schedule` above; the
@@ -113,7 +113,7 @@ TIMING_WHEEL_EXPORT reschedule_result reschedule(pg_conn* connection, std::strin
 /// | call | round trips |
 /// |---|---|
 /// | the first use of a statement | one more, to prepare it |
-/// | a cancel, a reschedule or a call with `replace`, once in a second | two more: the server plans it anew |
+/// | a cancel, a reschedule or a `replace`, a second or more after its last preparation | two more, to prepare anew |
 /// | any other | as the function |
 ///
 /// The session changes no setting of the connection. After `DISCARD ALL` or `DEALLOCATE ALL` on it, later calls fail

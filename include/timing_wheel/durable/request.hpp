@@ -28,7 +28,7 @@ using instant = std::chrono::sys_time<std::chrono::microseconds>;
   return instant(std::chrono::microseconds(count));
 }
 
-/// Any duration as microseconds, rounded up, or the end of the range if the result would overflow.
+/// Any duration as microseconds, rounded up. A duration of more than 292 years, forward or back, counts as 292 years.
 template <class Rep, class Period>
 [[nodiscard]] constexpr std::chrono::microseconds saturating_microseconds(
     std::chrono::duration<Rep, Period> delay) noexcept {
@@ -46,7 +46,7 @@ template <class Rep, class Period>
 /// | nothing, or a delay that is not positive | at once |
 /// | a delay of more than 292 years | after 292 years |
 ///
-/// All values are rounded up to microseconds. An instant may lie at an end of time.
+/// All values are rounded up to microseconds. `instant::min()` and `instant::max()` are allowed.
 class due_time {
  public:
   /// At once.
@@ -55,7 +55,7 @@ class due_time {
   template <class Rep, class Period>
   constexpr due_time(std::chrono::duration<Rep, Period> delay) noexcept  // NOLINT(google-explicit-constructor)
       : amount_(saturating_microseconds(delay)) {}
-  /// At a time of the wall clock.
+  /// At this time, by the database's clock. A time more than 292 years from 1970 counts as one 292 years from it.
   template <class Duration>
   constexpr due_time(std::chrono::sys_time<Duration> when) noexcept  // NOLINT(google-explicit-constructor)
       : amount_(saturating_microseconds(when.time_since_epoch())), absolute_(true) {}
@@ -101,18 +101,19 @@ class due_time {
   bool absolute_ = false;
 };
 
-/// Where in its window a check is due, see `request::window`. If `request::due` is an instant, both give a repeated
-/// request the deadline of the first.
+/// Where in its window a check is due, see `request::window`. If `request::due` is an instant, a repeated request gets
+/// the deadline of the first one, with either value.
 enum class window_use : std::uint8_t {
-  /// At a place that a hash of the key decides: each moment of the window gets as many of a million checks of midnight.
-  /// The places are not in the order of the keys; `spread_in_key_order` puts many requests in that order.
+  /// At a place that a hash of the key decides. If a million checks are due at midnight, all moments of the window get
+  /// about equally many of them. The places are not in the order of the keys; `spread_in_key_order` puts many requests
+  /// in that order.
   spread,
   /// At `due`, rounded up to a multiple of the window since the epoch. So all checks whose windows have the same
   /// length, and contain the same multiple, are due at one moment, and a node claims them together.
   gather,
 };
 
-/// A check that is to be made later.
+/// Tells a store which check to write, and when the handler is to run.
 struct request {
   std::string kind;  ///< Names the handler. Not empty; UTF-8 without a zero byte. See `request_limits`.
   /// Names the check among those of its kind that are pending or running. If such a check has the key already, no
@@ -143,8 +144,9 @@ struct request {
 ///     durable::spread_in_key_order(requests);  // "1" is due at midnight, "2" at 0:20, "3" at 0:40
 ///     checks.schedule(requests);
 ///
-/// A request alone cannot have such a place: a store does not know which keys will come, and keys that share a prefix,
-/// as order numbers do, would all be due at nearly one moment. Complexity: O(n log n) comparisons of keys.
+/// A store cannot give such a place to a request alone, because it does not know which keys will come. If the bytes of
+/// the key decided the place, keys that share a prefix, such as order numbers, would all be due at nearly one moment.
+/// Complexity: O(n log n) comparisons of keys.
 TIMING_WHEEL_EXPORT void spread_in_key_order(std::span<request> requests);
 
 /// How long the parts of a request may be, in bytes. A longer request is refused before anything is written.
@@ -155,9 +157,10 @@ struct request_limits {
 };
 
 /// Refuses a request that no store would write.
-/// \throws timer_error (`invalid_request`, `payload_too_long`, `key_too_long`, `kind_too_long`) with the numbers.
+/// \throws timer_error (`invalid_request`, `payload_too_long`, `key_too_long`, `kind_too_long`). If a part is too long,
+/// the message has its length and the limit.
 TIMING_WHEEL_EXPORT void validate(const request& asked, const request_limits& limits);
-/// Refuses a kind that no check can have. \throws timer_error (`invalid_request`, `kind_too_long`) with the numbers.
+/// Refuses a kind that no check can have. \throws timer_error (`invalid_request`, `kind_too_long`), as `validate`.
 TIMING_WHEEL_EXPORT void validate_kind(const std::string& kind, const request_limits& limits);
 
 /// What became of a request.
@@ -173,7 +176,7 @@ struct cancel_answer {
   /// changed. `finished`: there is no such check (any more).
   cancel_result result = cancel_result::finished;
   /// If the check was cancelled: how many of its runs have asked for a retry since it was scheduled or replaced. 0: no
-  /// run has begun, except for runs that snoozed, and for transactional runs that were undone.
+  /// run has begun, except for runs that snoozed or moved their check, and for transactional runs that were undone.
   int attempts = 0;
 
   /// The result alone.
@@ -187,7 +190,8 @@ TIMING_WHEEL_EXPORT std::ostream& operator<<(std::ostream& out, const cancel_ans
 
 /// What became of a call of `reschedule`.
 enum class reschedule_result : std::uint8_t {
-  moved,     ///< The check is pending, with the new deadline.
+  /// The check is pending, with the new deadline. If a leased handler moves its own check, see `scheduler::reschedule`.
+  moved,
   running,   ///< A node has claimed the check. Nothing has changed.
   finished,  ///< There is no such check (any more).
 };

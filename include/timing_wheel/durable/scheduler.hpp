@@ -87,31 +87,32 @@ struct scheduler_options {
   std::size_t batch = 1000;
   /// How many leased jobs this node has at a time, at most. A node claims fewer: one for each free thread, and as many
   /// as its threads will end within about two round trips to the store. The node estimates this from the times of
-  /// earlier runs of that kind. If a claimed job has not begun within eight round trips (at least 0.1 s, at most 0.4
-  /// s), the node gives it back. All other checks that are due stay in the table, where any node may claim them. At
+  /// earlier runs of that kind. If a claimed job has not begun within eight round trips (at least 0.1 s, at most
+  /// 0.4 s), the node gives it back. All other checks that are due stay in the table, where any node may claim them. At
   /// least 1.
   std::size_t max_claimed = 4000;
-  /// The most bytes that payloads may have, all together: those of the leased jobs that this node has at a time, and
-  /// those of the jobs of one transaction of transactional handlers. A job whose payload is larger is claimed alone. At
-  /// least 1.
+  /// How many bytes the payloads of all leased jobs that this node has at a time may have together, at most. The
+  /// payloads of one transaction of transactional handlers have the same limit, of their own. A job whose payload is
+  /// larger is claimed alone. At least 1.
   std::size_t max_claimed_bytes = std::size_t{4} << 20;
   /// How many rows this node remembers at a time. This limit keeps its memory flat, however many checks are due. At
   /// least `batch`.
   std::size_t max_known = 20'000;
   /// A transaction of transactional handlers runs as many jobs as fit into this time, at least one and at most `batch`.
   /// Keep it short: on SQLite nobody else can write meanwhile. Not negative. At `std::chrono::milliseconds::max()` only
-  /// `batch` limits the jobs.
+  /// `batch` and `max_claimed_bytes` limit the jobs.
   std::chrono::milliseconds transaction_time = std::chrono::milliseconds(20);
-  /// The node's name, used if the nodes of a store divide its table. Each node of a store needs a different name. UTF-8
-  /// without a zero byte. Empty: the scheduler draws a random name.
+  /// The node's name, by which `store::drain`, `store::long_runs` and the nodes that divide a table know it. Each node
+  /// of a store needs a different name. UTF-8 without a zero byte. Empty: the scheduler draws a random name.
   std::string node = {};
   /// What happens if the store does not answer when the scheduler starts. False: `start` throws. True: `start` returns,
   /// and the scheduler tells `on_failure` ("store") each second, and begins when the store answers. So a program may
   /// begin before its server, or before `store::migrate` was called; `scheduler_stats::serving` says when it has begun.
   bool wait_for_store = false;
-  /// Where leased handlers run. Empty: on `threads` threads of the scheduler. The executor has to call or drop each
-  /// task that it has accepted, because the scheduler's destructor waits for that. A scheduler calls the executor from
-  /// one thread at a time; if several schedulers share an executor, several threads call it.
+  /// Where leased handlers run. Empty: on `threads` threads of the scheduler, or, if a timer drives the scheduler, in
+  /// the timer's callbacks. The executor has to call or drop each task that it has accepted, because the scheduler's
+  /// destructor waits for that. A scheduler calls the executor from one thread at a time; if several schedulers share
+  /// an executor, several threads call it.
   timing_wheel::executor executor = {};
   /// How many threads leased handlers have, if there is no executor. From 1 to 1024.
   unsigned threads = 2;
@@ -215,9 +216,10 @@ struct stop_result {
 ///     checks.start();
 ///     checks.schedule({.kind = "verify", .key = "order-17", .payload = {}, .due = 30min});
 ///
-/// **The row is the truth, a lease is a hint, the wheel is a cache.** A node reads the rows that are due soon into a
-/// hierarchical wheel. When a row is due, a statement of the store on that row decides whether this node may run
-/// the check. So a cancel only changes the row, and has to tell no node.
+/// **The row is the truth, a lease is a hint, the wheel is a cache.** A lease says that a node has claimed the check,
+/// and not that this node still lives. A node reads the rows that are due soon into a hierarchical wheel. When a row is
+/// due, a statement of the store on that row decides whether this node may run the check. So a cancel only changes the
+/// row, and has to tell no node.
 ///
 /// **Handlers** are leased or transactional; the parameters decide:
 ///

@@ -24,16 +24,16 @@ namespace timing_wheel::durable {
 /// How a store opens its file.
 struct sqlite_options {
   /// If another process keeps the file locked for longer than this, a call fails with `SQLITE_BUSY`. The time counts
-  /// from the call, also while other calls of this store wait for the lock. If calls share a commit, the time counts
-  /// from the first of them. Not negative. At `std::chrono::milliseconds::max()` a call waits as long as it takes.
+  /// from the call, or from the last moment when this store had the lock, whichever is later. If calls share a commit,
+  /// the first of them counts. Not negative. At `std::chrono::milliseconds::max()` a call waits as long as it takes.
   std::chrono::milliseconds busy_timeout = std::chrono::seconds(5);
   /// Whether the constructor looks through the whole file for damage (`PRAGMA integrity_check`). Complexity: O(file).
   bool check_integrity = false;
   /// How long the parts of a request may be.
   request_limits limits = {};
   /// Opens a file that is there, and only reads: a call that would write fails with `SQLITE_READONLY`. SQLite needs the
-  /// `-shm` of the file, or the right to make it. If no other store has noted the clock since the machine's start, the
-  /// store shows the wall clock.
+  /// `-shm` of the file, or the right to make it. If no process has used the file to write since the machine's start,
+  /// the store shows the wall clock (see `sqlite_store`).
   bool read_only = false;
 };
 

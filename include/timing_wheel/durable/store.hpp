@@ -20,8 +20,9 @@
 
 namespace timing_wheel::durable {
 
-// A store keeps checks in **rows**. If you only use a store, `store::migrate` and the calls of `scheduler` will do; the
-// rest of this header is for a store of your own.
+// A store keeps checks in **rows**. If you only use a store, you need `store::migrate`, the calls of `scheduler`, and
+// `transaction` in a transactional handler; for an operator, calls such as `store::list` and `store::pause`. The rest
+// of this header is for a store of your own.
 
 /// A row that is due soon. A node reads only as much of the row as it needs to know when to claim it.
 struct upcoming {
@@ -47,7 +48,7 @@ struct read_range {
   std::int64_t after_id = std::numeric_limits<std::int64_t>::min();  ///< Of the last row of the page before.
   instant until{};                                                   ///< Rows that are due then or later are not read.
   std::size_t limit = 0;                                             ///< How many rows to read, at most.
-  std::span<const std::string> kinds = {};                           ///< Only rows of these kinds are read; maybe none.
+  std::span<const std::string> kinds = {};                           ///< Only rows of these kinds; if empty, no rows.
   /// Only rows of these shares are read, and those that are due before `overdue`. None: rows of all shares.
   std::optional<std::span<const std::int16_t>> shares = {};
   /// If there are `shares`: rows that are due before it are read, whichever share they have.
@@ -129,8 +130,8 @@ struct ticket {
   std::int64_t fence = 0;   ///< See `job::fence`.
   bool still_ours = false;  ///< Out: the row was there with that fence, and was changed.
   /// Out: the row is still there with that fence, and another transaction has locked it, so it was not changed. Only
-  /// with `transaction_limits::skip_locked`. A node also sets it for a row if the store refuses to write that the run
-  /// has ended.
+  /// with `transaction_limits::skip_locked`. If the store refuses to write the end of a run, the node sets it itself,
+  /// and tries again later.
   bool locked = false;
 };
 
@@ -204,8 +205,8 @@ struct transaction_limits {
   /// least 1 ms.
   std::optional<std::chrono::milliseconds> urgent = {};
   /// Since when a caller has waited for this transaction. If another process has locked the whole database, the time to
-  /// wait counts from this moment, or from the last moment when this store had that lock. None: it counts from the
-  /// call.
+  /// wait counts from this moment, or from the last moment when this store had the lock, whichever is later. None: the
+  /// moment of the call takes its place.
   std::optional<std::chrono::steady_clock::time_point> asked_at = {};
 };
 
@@ -256,7 +257,7 @@ class TIMING_WHEEL_EXPORT transaction {
 /// | a row is | if |
 /// |---|---|
 /// | **pending** | it has no lease: its handler has not begun, or has ended with a retry |
-/// | **running** | it has a lease, even an ended one: its handler may have begun, so only a claim may follow |
+/// | **running** | it has a lease, even an ended one: its handler may have begun, so nobody may cancel or move it |
 /// | **free** | it is pending, or its lease has ended by `now()` |
 /// | **orphaned** | its lease had ended when it was claimed |
 ///
@@ -293,7 +294,7 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// the deletion together.
   virtual void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) = 0;
   /// Writes a row again that this transaction has consumed. The row is due at `due`, with that attempt and the same
-  /// fence. The row is pending; if it was orphaned, it has a lease that has ended.
+  /// fence. If the row was orphaned, it gets a lease that has ended; otherwise it is pending.
   virtual void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) = 0;
   /// Writes a row that this transaction has consumed to the dead.
   virtual void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) = 0;
@@ -387,8 +388,8 @@ class TIMING_WHEEL_EXPORT store {
   virtual ~store() = default;
 
   /// Makes the tables, or brings those of an older version up to date. Call it once; a further call does nothing. On
-  /// PostgreSQL, if a version only adds to the tables, only a call by their owner adds it; calls by other roles leave
-  /// it out.
+  /// PostgreSQL, if a version only adds to the tables, only a call by their owner makes the additions; calls by other
+  /// roles leave them out.
   /// \throws timer_error (`newer_schema`) if a newer library has made them.
   virtual void migrate() = 0;
 
@@ -472,6 +473,7 @@ class TIMING_WHEEL_EXPORT store {
   /// | filter | complexity |
   /// |---|---|
   /// | none, `kind`, `due_before`, `due`, `waiting`, `running` | O(limit), if most of the first checks match |
+  /// | `pending`, `due_after` | the same |
   /// | `kind`, if few of the first match | O(limit) on SQLite; on PostgreSQL O(checks of the kind) up to 300 000 |
   /// | `key_prefix` | O(checks whose keys begin so) |
   /// | `kind`, in the order of the keys (`check_range::from_key`) | O(limit) |
@@ -485,8 +487,8 @@ class TIMING_WHEEL_EXPORT store {
   /// that are not due, so `retrying` may be too low. Complexity: O(kinds × most). `median_waiting` and `p99_waiting`
   /// are set if `with_waits`; on PostgreSQL it takes up to twice as long then, because the server sorts the rows.
   [[nodiscard]] virtual std::vector<kind_counts> count_kinds(std::size_t most = 100'000, bool with_waits = false);
-  /// \returns the nodes that are alive, or have gone silent within the last day; none if the store does not
-  /// know them, as `sqlite_store` and `memory_store` do not.
+  /// \returns the nodes that are alive, or have gone silent within the last day; none if the store does not know them,
+  /// as `sqlite_store` and `memory_store` do not.
   [[nodiscard]] virtual std::optional<std::vector<node_info>> nodes();
 
   /// \returns dead checks, see `dead_range`.
@@ -502,7 +504,8 @@ class TIMING_WHEEL_EXPORT store {
   /// Reads all checks and all dead checks, as they are at one moment, in any order, while others change them. Only
   /// `memory_store` keeps them all in memory. The two functions must not call this store. Meanwhile `postgres_store`
   /// removes no dead row versions, `sqlite_store` copies none of its log into the file, and delays other reads of this
-  /// object. By default it is refused. \throws what the functions throw, and ends then.
+  /// object. By default it is refused (`std::errc::operation_not_supported`). \throws what the functions throw, and
+  /// ends then.
   virtual void read_all(const std::function<void(stored_check&&)>& check,
                         const std::function<void(dead_check&&)>& dead);
   /// Makes a dead check pending again, due now, with attempt 0. \returns false if there is no such dead check, or if
@@ -549,10 +552,10 @@ class TIMING_WHEEL_EXPORT store {
   /// node has told of. The check may have failed again since then. By default the result is empty. Complexity: O(ids).
   [[nodiscard]] virtual std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids);
   /// A node calls this soon after runs have failed, at most once in five seconds. It tells of at most 1 000 checks that
-  /// run again after a failed run: the `id`, `attempt` and `error` of each. Each takes the place of what
-  /// was told of that check before; a check that is gone is left out. If `runs` is empty, the store forgets what was
-  /// told of checks that are gone: O(told). By default, and if `postgres_store` has tables of an older library or its
-  /// role may not write them, the call does nothing.
+  /// run again after a failed run: the `id`, `attempt` and `error` of each. Each takes the place of what was told of
+  /// that check before; a check that is gone is left out. If `runs` is empty, the store forgets what was told of checks
+  /// that are gone: O(told). By default, and if `postgres_store` has tables of an older library or its role may not
+  /// write them, the call does nothing.
   virtual void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
 
   /// \returns the runs that nodes have told of within the last minute; what has happened within the last five seconds

@@ -86,7 +86,8 @@ class hashed_wheel {
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
-  /// The same as `insert(n, coalesce(deadline, window))`. It counts nothing, for there are no levels.
+  /// The same as `insert(n, coalesce(deadline, window))`. It counts no savings, because this wheel moves no timer, and
+  /// stops at each tick.
   bool insert(timer_number n, tick deadline, tick window) { return insert(n, coalesce(deadline, window)); }
 
   /// Allocates what `insert(n, deadline)` needs. After it, `insert(n, deadline)` does not throw, if only erasures

@@ -61,7 +61,8 @@ class heap_queue {
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
   /// The tick in [deadline, deadline + window] that is a multiple of the largest power of two, so that timers share it:
-  /// the heap stops there once. A window of 0 returns `deadline`, and so does `never`. Complexity: O(1).
+  /// the heap stops there once. If `window` is 0, or `deadline` is `never`, the call returns `deadline`. Complexity:
+  /// O(1).
   [[nodiscard]] TIMING_WHEEL_EXPORT tick coalesce(tick deadline, tick window) const noexcept;
 
   /// A hint that these timers are about to be erased. A heap makes nothing of it.

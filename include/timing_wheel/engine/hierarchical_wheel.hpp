@@ -26,7 +26,7 @@ namespace timing_wheel {
 /// the level below. The wheel creates a level when a timer first needs it. A level holds the deadlines before
 /// `current_k + interval_k`, where `current_k` is the clock rounded down to `tick_k`. The non-empty buckets lie in a
 /// min-heap keyed by expiration, the tick at which a bucket begins. When the clock reaches a bucket, the wheel moves
-/// its timers one level down, or returns them if they are due.
+/// its timers to lower levels, or returns them if they are due.
 ///
 ///     hierarchical_wheel wheel({.wheel_sizes = {60, 60, 24}});  // seconds, minutes, hours
 ///     wheel.insert(7, 1500);                                    // timer 7 is due at tick 1500
@@ -93,13 +93,14 @@ class hierarchical_wheel {
   /// happened between. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT void reserve(timer_number n, tick deadline);
 
-  /// The tick in [deadline, deadline + window] at which this wheel fires a timer most cheaply: a multiple of the
-  /// longest level tick that has one there, and, in units of that tick, of the largest power of two. So timers share
-  /// that tick, and a timer that lies in the level of that tick, or in a lower one, fires without a move.
+  /// The tick in [deadline, deadline + window] at which this wheel fires a timer most cheaply. The call takes the
+  /// longest level tick that has a multiple in this range. Of its multiples there, the call returns the one whose
+  /// factor is divisible by the largest power of two. So timers share the returned tick, and a timer that lies in the
+  /// level whose tick the call took, or in a lower level, fires without a move.
   ///
   /// Example: the sizes are the default. `coalesce(1'800'000, 1'100)` is 1 800 192, which is 1024 × 1758.
   ///
-  /// A window of 0 returns `deadline`, and so does `never`. Complexity: O(levels).
+  /// If `window` is 0, or `deadline` is `never`, the call returns `deadline`. Complexity: O(levels).
   [[nodiscard]] TIMING_WHEEL_EXPORT tick coalesce(tick deadline, tick window) const noexcept;
 
   /// A hint that these timers are about to be erased: their memory is fetched side by side. Others than linked ones do
