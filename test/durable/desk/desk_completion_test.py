@@ -20,7 +20,7 @@ import unittest
 from pathlib import Path
 
 DESK = Path(sys.argv[1]).resolve()
-SOURCES = Path(__file__).resolve().parents[2] / "tools" / "desk"
+SOURCES = Path(__file__).resolve().parents[3] / "tools" / "desk"
 LINES = {"canc": "cancel", "list --state ret": "list --state retrying", "list --due-b": "list --due-before",
          "list sqlite:che": "list sqlite:checks.db"}
 

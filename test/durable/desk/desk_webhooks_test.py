@@ -30,7 +30,7 @@ import time
 import urllib.parse
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "webhooks"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "webhooks"))
 import receiver  # noqa: E402
 
 TOKEN = "0123456789abcdef"
@@ -580,7 +580,7 @@ def refuses_files(shop):
 
 def works_as_the_example_of_its_page(shop):
     """In an empty folder, with other ports."""
-    project = Path(__file__).parents[2]
+    project = Path(__file__).parents[3]
     page = (project / "docs" / "desk.md").read_text()
     lines = page.partition("\n## Webhooks\n")[2].partition("```sh\n")[2].partition("```")[0]
     with socket.socket() as free:
