@@ -76,15 +76,17 @@ class scheduler;
 /// | the time is over | `set_value()`, never early | where the service runs callbacks |
 /// | `timer::stop_run_now` runs the timer | `set_value()` | the thread that calls that |
 /// | a stop is requested, or was before | `set_stopped()` | the thread that requests it, or that starts |
-/// | the service is stopped, or the timer is dropped | `set_stopped()` | the thread that drops it, or that starts |
-/// | the service refuses for another reason | `set_error(std::error_code)`, as `schedule_after` | the one that starts |
+/// | the service was stopped before the start | `set_stopped()` | the thread that starts |
+/// | the timer is dropped | `set_stopped()` | the thread that drops the timer |
+/// | the service refuses for another reason | `set_error(c)`, `c` as in `timer::schedule_after` | the one that starts |
 ///
-/// `sleep_operation` says when a timer is dropped. A stop request wakes no thread. It cancels the timer, so the timer's
-/// memory comes back before the request returns. If the time is over at the same moment, one of the two wins.
+/// The comment of `timing_wheel::sleep_operation` in coroutine.hpp says when a timer is dropped. A stop request wakes
+/// no thread. It cancels the timer, so the timer's memory comes back before the request returns. If the time is over at
+/// the same moment, one of the two wins.
 ///
 /// **The stop token** is that of the receiver's environment. Its type may be any type with a `callback_type`, such as
-/// the `inplace_stop_token` of C++26, or `std::stop_token`, which has no `callback_type` in C++20. A token that cannot
-/// be stopped costs no space.
+/// the `inplace_stop_token` of C++26. It may also be `std::stop_token`, although C++20 gives that no `callback_type`.
+/// A token that cannot be stopped costs no space.
 ///
 /// **Cost.** An operation is one timer, and allocates nothing: all lies in the operation. Its address must stay, and it
 /// must live until it completes. When it completes, the receiver may destroy the operation and the service. Thread
@@ -106,7 +108,7 @@ class [[nodiscard]] sleep_sender {
     return detail::sleep_of<Library, Receiver>(what_, std::move(receiver));
   }
 
-  /// Tells the scheduler, on which `set_value` is called.
+  /// The environment. It names the scheduler on which `set_value` is called.
   [[nodiscard]] auto get_env() const noexcept {
     return detail::environment<Library, scheduler<Library>>(scheduler<Library>(*what_.by, what_.tag));
   }

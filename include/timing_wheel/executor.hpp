@@ -47,7 +47,8 @@ void give(E& to, task&& work) {
 /// | keeps the task longer than the service lives | the task does nothing |
 ///
 /// After a refusal, the service gives the timer anew at the first tick after a millisecond, until the executor accepts
-/// the timer, or you cancel or stop it. So an executor cannot lose a timer. `on_error` gets what the executor throws.
+/// the timer, or you cancel the timer or stop the service. So an executor cannot lose a timer. `on_error` gets what the
+/// executor throws.
 ///
 /// Thread safety: the thread that drives the service calls the executor, one call at a time, outside every lock. With
 /// several `timer_options::pollers`, each poller calls the executor for its own shards, so several pollers may call it
@@ -55,7 +56,7 @@ void give(E& to, task&& work) {
 /// gives it no other task.
 ///
 /// Copies of an executor share the target. The service releases its copy in its destructor. There is one exception:
-/// `on_earlier` calls the destructor, or a task calls it that runs outside `run_due` and `advance_to`. Then the service
+/// if `on_earlier` calls the destructor, or a task that runs outside `run_due` and `advance_to` calls it, the service
 /// keeps the executor, `on_error`, `on_thread_start` and `on_earlier` until the last handle and the last task are gone.
 /// So in this case the executor and these three functions must not own a handle or a task, which would keep them alive.
 class executor {
@@ -112,7 +113,7 @@ class executor_ref {
     give_ = [](void* to, task&& work) { detail::give(*static_cast<E*>(to), std::move(work)); };
   }
 
-  /// Deleted, because a temporary would be destroyed before the coroutine goes on.
+  /// Deleted, because a temporary would be destroyed before a sleeping coroutine goes on in it (`sleep_options::on`).
   // clang-format off
   template <class E>
     requires(!std::same_as<E, executor_ref>) && task_executor<E>

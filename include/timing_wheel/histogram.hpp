@@ -59,8 +59,8 @@ class histogram {
   /// Complexity: O(classes).
   [[nodiscard]] TIMING_WHEEL_EXPORT std::chrono::duration<double> sum() const noexcept;
 
-  /// How many durations lie in classes that end at `most` or before. Each of these is at most `most`. A duration of at
-  /// most `most` that is not counted is longer than 15/16 of it. Complexity: O(classes).
+  /// How many durations lie in classes that end at `most` or before. Each of these is at most `most`. The call
+  /// leaves out only such durations up to `most` as are longer than 15/16 of `most`. Complexity: O(classes).
   [[nodiscard]] TIMING_WHEEL_EXPORT std::uint64_t count_up_to(std::chrono::nanoseconds most) const noexcept;
 
   /// The quantile of a share: 0.5 for the median, 0.99 for the 99th percentile. The result is the upper end of a class,

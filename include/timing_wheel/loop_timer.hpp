@@ -25,7 +25,7 @@ namespace timing_wheel {
 /// | Question | Answer |
 /// |---|---|
 /// | When does the service call it? | A timer is due earlier than the last `next_event` has told. |
-/// | On which thread? | On the one that schedules, reschedules, or gives a task back; outside every lock. |
+/// | On which thread? | On one that schedules, reschedules, or destroys a task without a call; outside every lock. |
 /// | What must it do? | Make the loop call `next_event` again. The service does not call it again before that. |
 /// | Which loop needs none? | One that schedules all timers on its thread, and calls `next_event` before each sleep. |
 ///
@@ -40,9 +40,9 @@ namespace timing_wheel {
 /// Thread safety: as `timer`, but only the loop's thread calls `next_event` and `run_due`.
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty, and may destroy the service. While a sleep of a coroutine begins, or is asked to stop,
-  /// on another thread than the loop's, `on_earlier` must not wait for the loop: it must neither stop nor destroy the
-  /// service. `timer_options::on_error` gets what it throws.
+  /// `on_earlier` may be empty, and may destroy the service. If a coroutine's sleep begins, or is asked to stop, on a
+  /// thread other than the loop's, the call of `on_earlier` within that must not stop or destroy the service, because
+  /// both would wait for the loop. `timer_options::on_error` gets what it throws.
   /// \throws timer_error, std::bad_alloc as `timer`.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
@@ -57,9 +57,9 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   /// the timer to a lower wheel. If a budget or a long cascade leaves work, `next_event` is in the past. Complexity:
   /// O(shards + timers run or moved).
   /// \returns how many callbacks ran, or were given to the executor.
-  /// \throws timer_error (`nested_advance`) if another call drives the service: one on another thread, or the one that
-  /// is running the callback that makes this call; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets
-  /// no memory. Then no timer is lost, and you can repeat the call.
+  /// \throws timer_error (`nested_advance`) if another thread is driving the service, or if a callback that this thread
+  /// runs for the service makes the call; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets no
+  /// memory. Then no timer is lost, and you can repeat the call.
   std::size_t run_due(std::size_t budget = no_limit);
 
   /// In a child of `fork`, makes the service go on with all timers and handles as they were at the fork; for instance
@@ -72,10 +72,10 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   ///     }
   ///
   /// \pre when the parent forked, no callback was running, and no other thread was in a call of this service or of one
-  /// of its handles (a lock that a thread held then would stay locked). No other thread is in one now.
+  /// of its handles (a lock that a thread held then would stay locked). And no other thread is in such a call now.
   ///
-  /// The threads of an executor are not in the child. So the service gives the tasks that had not begun to the executor
-  /// anew, at the next tick, and counts them as `refused`. The child may keep, call or destroy a task from before the
+  /// The threads of an executor are not in the child. So the service counts the tasks that had not begun as `refused`,
+  /// and gives them to the executor anew, at the next tick. The child may keep, call or destroy a task from before the
   /// fork. Such a task does nothing until its timer is given anew, and no timer is lost or runs twice. Complexity:
   /// O(shards); with an executor, O(timers).
   void continue_after_fork() noexcept;

@@ -38,13 +38,13 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   ///
   /// If `when` has passed, the clock stays, and the timers that are due by now run. The call does not return while a
   /// callback goes on scheduling without delay. After `advance_to(time_point::max())` a timer that is scheduled by a
-  /// delay never runs, because its deadline is the end of time.
+  /// delay never runs: its deadline is the end of time, and such a deadline means never.
   ///
   /// \returns how many callbacks ran, or were given to the executor. If the executor refuses, the call asks it again at
   /// each millisecond on the way.
-  /// \throws timer_error (`nested_advance`) if another call drives the service: one on another thread, or the one that
-  /// is running the callback that makes this call; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets
-  /// no memory. Then no timer is lost, and you can repeat the call.
+  /// \throws timer_error (`nested_advance`) if another thread is driving the service, or if a callback that this thread
+  /// runs for the service makes the call; std::bad_alloc if a cascade (a move of timers to a lower wheel) gets no
+  /// memory. Then no timer is lost, and you can repeat the call.
   ///
   /// Complexity: O(timers + buckets), whatever the distance; with `engine_kind::hashed` one step for each tick while a
   /// timer is pending.
@@ -57,8 +57,8 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   }
 
   /// When the service has to run a callback next, or to move timers to a lower wheel; none if no timer is pending. The
-  /// answer is not later than the tick of the earliest deadline and its window, or than now, if that is over.
-  /// Complexity: O(shards).
+  /// answer is not later than the tick at which the timer with the earliest deadline runs, its window considered. If
+  /// that tick is over, the answer is not later than `now()`. Complexity: O(shards).
   [[nodiscard]] std::optional<time_point> next_event() const noexcept;
 };
 

@@ -25,7 +25,7 @@ using metric_labels = std::vector<std::pair<std::string, std::string>>;
 /// The figures of one of several services, or of one of several schedulers of durable checks.
 template <class Stats>
 struct labelled {
-  metric_labels labels;  ///< \pre no other on the page has the same ones; the call does not check it
+  metric_labels labels;  ///< \pre The labels of all services on a page differ. `write_prometheus` does not check this.
   Stats stats;           ///< What `stats()` returned.
 };
 

@@ -9,7 +9,7 @@
 #include "timing_wheel/detail/asio/flavour.hpp"
 #include "timing_wheel/detail/asio/limits.hpp"
 
-// Asio 1.22, and Boost 1.79.
+// These functions need at least Asio 1.22 or Boost 1.79.
 #ifdef TIMING_WHEEL_ASIO_HAS_LIMITS
 
 namespace timing_wheel::asio {

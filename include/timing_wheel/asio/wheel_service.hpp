@@ -20,13 +20,13 @@
 namespace timing_wheel::asio {
 inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 
-/// What the wheel timers of one execution context share: a `timing_wheel::timer`. It is a service in the sense of Asio:
-/// each context has one, makes it at the first use, and destroys it with itself.
+/// What the wheel timers of one execution context share: a `timing_wheel::timer`. The `wheel_service` is a
+/// service in the sense of Asio: each context makes its own at the first use, and destroys it at the context's end.
 ///
 /// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own. Before that,
-/// `use_timer` may give the context another timer, for instance that of a `loop_driver`. A context that is destroyed
-/// destroys the waits that are left, and calls none of their handlers; if it had a wait before, also those that begin
-/// meanwhile.
+/// `use_timer` may give the context another timer, for instance that of a `loop_driver`. The destructor of a context
+/// destroys the waits that are left, and calls none of their handlers. If the context had a wait before, its destructor
+/// does the same to waits that begin meanwhile.
 ///
 /// Thread safety: every member may be called from any thread.
 class wheel_service : public detail::net::execution_context::service {
@@ -112,8 +112,9 @@ class wheel_service : public detail::net::execution_context::service {
 };
 
 /// Lets the wheel timers of `context` wait on `wheel`: a timer of yours with other options, or that of a `loop_driver`.
-/// Several contexts may share it. Call this before the first wait of the context. `wheel` must outlive the context; if
-/// it is stopped or destroyed earlier, it ends the waits with `timer_errc::stopped`.
+/// Several contexts may share it. Call this before the first wait of the context. `wheel` must outlive the context. If
+/// `wheel` is stopped or destroyed earlier, the waits end with `timer_errc::stopped`; after its destruction, begin no
+/// new wait.
 /// \throws timer_error (`invalid_option`) after the first wait, or if called again; std::bad_alloc. Thread safety: any
 /// thread.
 inline void use_timer(detail::net::execution_context& context, timing_wheel::timer& wheel) {

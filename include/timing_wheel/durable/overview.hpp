@@ -19,13 +19,13 @@
 
 namespace timing_wheel::durable {
 
-/// What may be so of a check at an instant. Each check is exactly one of pending, running and suspect.
+/// The states of a check at an instant; several may hold. Each check is exactly one of pending, running and suspect.
 enum class check_state : std::uint8_t {
   pending,  ///< No node has claimed it: its handler has not begun, or has asked for a retry.
   running,  ///< A node has claimed it, and the lease has not ended.
   /// The lease has ended: a node that had claimed the check has died or hangs, or a handler hangs. The handler may have
-  /// begun, so a cancel is refused. (In `handler_options::max_attempts`, a check is a suspect only if it has lost its
-  /// second run, or a later one.)
+  /// begun, so a cancel is refused. (The comment of `handler_options::max_attempts` calls fewer checks suspects: those
+  /// whose last run was lost, and was at least their second.)
   suspect,
   due,       ///< Its deadline has passed.
   waiting,   ///< It is due, and pending or suspect: a node may claim it now.

@@ -19,7 +19,7 @@ namespace timing_wheel::durable {
 /// due and when a lease ends; the clocks of the nodes decide nothing.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// `when + delay`, or the end of time if the sum would overflow.
+/// `when + delay`. If the sum would overflow: `instant::max()`, or, if `delay` is negative, `instant::min()`.
 [[nodiscard]] constexpr instant saturating_add(instant when, std::chrono::microseconds delay) noexcept {
   std::int64_t count = 0;
   if (__builtin_add_overflow(when.time_since_epoch().count(), delay.count(), &count)) {
@@ -70,7 +70,7 @@ class due_time {
     return over == over.zero() ? exact : saturating_add(exact, over > over.zero() ? step_ - over : -over);
   }
 
-  /// The time `delay` later; the end of time if that is earlier. \pre `delay` is not negative.
+  /// The time `delay` later, or the end of time if the sum would be beyond that. \pre `delay` is not negative.
   [[nodiscard]] constexpr due_time later_by(std::chrono::microseconds delay) const noexcept {
     due_time moved = *this;
     const std::chrono::microseconds from = absolute_ ? amount_ : this->delay();
@@ -80,7 +80,7 @@ class due_time {
     return moved;
   }
 
-  /// The same, but `at` rounds up to a multiple of `step` since the epoch. A step counts as 1 µs at least, and as
+  /// This time, but its `at` rounds up to a multiple of `step` since the epoch. A step counts as 1 µs at least, and as
   /// 2^62 µs at most.
   [[nodiscard]] constexpr due_time rounded_up_to(std::chrono::microseconds step) const noexcept {
     due_time rounded = *this;

@@ -59,8 +59,8 @@ struct advance_result {
 ///
 /// - `insert(n, deadline)`: links timer `n`, which must not be linked; returns false if it is due already: then it is
 ///   not linked, and the caller runs it (Kafka's `add`). May throw `std::bad_alloc`; then no timer has changed.
-/// - `reserve(n, deadline)`: allocates what `insert` with these arguments needs at this clock, also if an erase comes
-///   between. May throw `std::bad_alloc`; then no timer has changed.
+/// - `reserve(n, deadline)`: allocates what a later `insert` with these arguments needs, if the clock has not moved
+///   until then; erases in between do no harm. May throw `std::bad_alloc`; then no timer has changed.
 /// - `coalesce(deadline, window)`: returns the tick in [deadline, deadline + window] at which this engine fires a timer
 ///   most cheaply, to be given to `insert`. A window of 0 returns `deadline`.
 /// - `insert(n, deadline, window)`: the same as `insert(n, coalesce(deadline, window))`, and counts what that saves.
@@ -69,7 +69,7 @@ struct advance_result {
 /// - `catch_up(now)`: moves the clock as near to `now` as it can without a flush or a visit; O(1).
 /// - `advance(now, budget)`: moves the clock to `now`, unlinks what is due, and handles at most `budget` timers; it
 ///   stops and resumes anywhere, also in the middle of a bucket. A `now` before the clock counts as the clock; returns
-///   an `advance_result`. May throw `std::bad_alloc`, if it can show nothing; nothing is lost.
+///   an `advance_result`. May throw `std::bad_alloc`, but only if it returns no due timer; no timer is lost.
 /// - `next_expiration()`: returns when there is work next, never later than the earliest deadline; none if empty.
 /// - `shrink_some()`: gives back a little memory that no linked timer needs; returns whether there may be more.
 /// - `read(counted)`: copies the counts; allocates nothing if `counted` has memory for the levels. May throw

@@ -17,7 +17,7 @@
 namespace timing_wheel {
 
 /// A heap of timers, ordered by deadline, in which each timer knows its place. `java.util.Timer`, `DelayQueue` and Go's
-/// runtime keep such a heap. The benchmarks compare the wheels with it.
+/// runtime keep timers in a heap, too. The benchmarks compare the wheels with it.
 ///
 /// Example: timers are due at 60, 2 and 1000. The front is 2. When the clock reaches 2, that timer leaves, and 60 is
 /// the front. The clock stops only at 2, 60 and 1000, and the heap looks at no timer before it is due.
@@ -30,7 +30,8 @@ namespace timing_wheel {
 /// - an insertion later than most, as with delays of one length: O(1).
 /// - `next_expiration`, `catch_up`: O(1).
 /// - a timer number larger than all before: amortised O(1), at worst O(n), because the heap may copy all timers.
-/// - memory: 20 bytes per timer number, up to 40 after growing. The heap allocates only if a larger number comes.
+/// - memory: 20 bytes per timer number, up to 40 after growing. The heap allocates only if a larger number comes;
+///   besides, the list of due timers allocates when it grows.
 ///
 /// Order: timers of one tick come out in no particular order.
 ///
@@ -53,8 +54,8 @@ class heap_queue {
   /// \pre `n` is not linked. \throws std::bad_alloc; then no timer has changed.
   TIMING_WHEEL_EXPORT bool insert(timer_number n, tick deadline);
 
-  /// The same as `insert(n, coalesce(deadline, window))`. It counts nothing: a heap has no moves to spare, and cannot
-  /// tell cheaply whether another timer has the same tick.
+  /// The same as `insert(n, coalesce(deadline, window))`. It counts nothing: a heap makes no moves that a window could
+  /// save, and cannot tell cheaply whether another timer has the same tick.
   bool insert(timer_number n, tick deadline, tick window) { return insert(n, coalesce(deadline, window)); }
 
   /// Makes room for timer `n`, so that inserting it does not throw. \throws std::bad_alloc; then no timer has changed.
@@ -84,7 +85,7 @@ class heap_queue {
 
   /// Gives back memory that no linked timer needs. It does so only if at most 256 timers are linked, and each of their
   /// numbers is in the lower half of the numbers that have room. \returns false, because one call does all. Complexity:
-  /// as of the growth that took the memory.
+  /// that of the growth that took the memory.
   TIMING_WHEEL_EXPORT bool shrink_some() noexcept;
 
   /// Whether `n` is linked, for any number. Complexity: O(1).
