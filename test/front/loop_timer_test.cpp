@@ -561,12 +561,11 @@ TEST(LoopTimer, DrainOnAnotherThreadRunsTheRestAfterTheLoopHasLeftRunDue) {
   bool ran_after = false;
   std::jthread another;
   l.timer.schedule_after(overdue, [&] {
+    l.timer.schedule_after(1ms, [&] { ran_after = ended; });  // else it might run first
     another = std::jthread([&] { l.timer.stop_drain(time_point::max()); });
     std::this_thread::sleep_for(5ms);
     ended = true;
   });
-  l.timer.schedule_after(1ms,
-                         [&] { ran_after = ended; });  // may be due as soon as the other: it has the later deadline
   l.timer.run_due(1);
   another.join();
   EXPECT_TRUE(ran_after);
