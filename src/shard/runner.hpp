@@ -297,8 +297,8 @@ class runner final : public due_runner {
     timer_node* const claimed = claim_with([&] { return timers_.core->claim(id, now); });
     return claimed != nullptr ? claimed : claim_again(id);
   }
-  // The clock is read under the lock, which is else avoided. A periodic timer, or one that was moved, may have become due
-  // again since a reading from before; what is due under the lock was due by an earlier reading than this one.
+  // The clock is read under the lock, which is else avoided. A periodic timer, or one that was moved, may have become
+  // due again since a reading from before; what is due under the lock was due by an earlier reading than this one.
   [[gnu::noinline]] timer_node* claim_again(timer_id id) noexcept {
     return claim_with([&] { return timers_.core->claim_again(id, context_.clock.now()); });
   }

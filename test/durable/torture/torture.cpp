@@ -227,7 +227,7 @@ class torture {
     approve();
   }
 
-  // An end waits only if nothing is due: on a slow machine, orders that came at a rate would always leave something due.
+  // An end waits only if nothing is due: on a slow machine, orders at a fixed rate would always leave something due.
   bool orders_if_few() {
     const bool few = own_->ask("SELECT count(*) FROM " + where_.table("check")) < 6;
     if (few) {
