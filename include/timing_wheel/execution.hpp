@@ -75,7 +75,8 @@ class scheduler;
 /// |---|---|---|
 /// | the time is over | `set_value()`, never early | where the service runs callbacks |
 /// | `timer::stop_run_now` runs the timer | `set_value()` | the thread that calls that |
-/// | a stop is requested, or was before | `set_stopped()` | the thread that requests it, or that starts |
+/// | a stop is requested after the start | `set_stopped()` | the thread that requests the stop |
+/// | a stop was requested before the start | `set_stopped()` | the thread that starts |
 /// | the service was stopped before the start | `set_stopped()` | the thread that starts |
 /// | the timer is dropped | `set_stopped()` | the thread that drops the timer |
 /// | the service refuses for another reason | `set_error(c)`, `c` as in `timer::schedule_after` | the one that starts |
@@ -88,9 +89,10 @@ class scheduler;
 /// the `inplace_stop_token` of C++26. It may also be `std::stop_token`, although C++20 gives that no `callback_type`.
 /// A token that cannot be stopped costs no space.
 ///
-/// **Cost.** An operation is one timer, and allocates nothing: all lies in the operation. Its address must stay, and it
-/// must live until it completes. When it completes, the receiver may destroy the operation and the service. Thread
-/// safety: as a plain object. Complexity: that of `timer::schedule_after`, and of `timer_handle::cancel`.
+/// **Cost.** An operation is one timer. Beside that timer, all that the library keeps lies in the operation, so the
+/// library allocates nothing else. The operation must stay at its address, and must live until it completes. When it
+/// completes, the receiver may destroy the operation and the service. Thread safety: as a plain object. Complexity:
+/// that of `timer::schedule_after`, and of `timer_handle::cancel`.
 template <sender_library Library>
 class [[nodiscard]] sleep_sender {
  public:

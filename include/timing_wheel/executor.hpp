@@ -55,10 +55,11 @@ void give(E& to, task&& work) {
 /// at the same time. A queue in the executor then needs a lock. While the executor blocks, the thread that called it
 /// gives it no other task.
 ///
-/// Copies of an executor share the target. The service releases its copy in its destructor. There is one exception:
-/// if `on_earlier` calls the destructor, or a task that runs outside `run_due` and `advance_to` calls it, the service
-/// keeps the executor, `on_error`, `on_thread_start` and `on_earlier` until the last handle and the last task are gone.
-/// So in this case the executor and these three functions must not own a handle or a task, which would keep them alive.
+/// Copies of an executor share the target. The service releases its copy in its destructor. There is one exception: if
+/// the destructor is called by `on_earlier`, or by a task that neither `run_due` nor `advance_to` is running, the
+/// service keeps the executor, `on_error`, `on_thread_start` and `on_earlier` until the last handle and the last task
+/// are gone. So in this case the executor and these three functions must not own a handle or a task, which would keep
+/// them alive.
 class executor {
  public:
   /// Empty: callbacks run on the thread that drives the service.

@@ -25,24 +25,25 @@ namespace timing_wheel {
 /// | Question | Answer |
 /// |---|---|
 /// | When does the service call it? | A timer is due earlier than the last `next_event` has told. |
-/// | On which thread? | On one that schedules, reschedules, or destroys a task without a call; outside every lock. |
-/// | What must it do? | Make the loop call `next_event` again. The service does not call it again before that. |
+/// | On which thread? | One that (re)schedules a timer, or destroys an executor's task uncalled; no lock is held. |
+/// | What must it do? | Make the loop call `next_event`. Until then, the service does not call `on_earlier` again. |
 /// | Which loop needs none? | One that schedules all timers on its thread, and calls `next_event` before each sleep. |
 ///
-/// No wake-up is lost. `next_event` sees the timers that were scheduled before it, and the service compares a later
-/// timer with the answer of `next_event`. Before the first `next_event` the service does not call `on_earlier`. So a
-/// loop that may sleep before it has a timer calls `next_event` once first. The destructor waits for an `on_earlier`
-/// that is running.
+/// No wake-up is lost. `next_event` sees the timers that were scheduled before that call. If a timer is scheduled after
+/// the call, the service compares its deadline with the answer of `next_event`. Before the first `next_event` the
+/// service does not call `on_earlier`. So a loop that may sleep before it has a timer calls `next_event` once first.
+/// The destructor waits for an `on_earlier` that another thread is running.
 ///
 /// A loop that sleeps in whole milliseconds should round the time up, as examples/loops/poll.cpp does. Otherwise it
-/// wakes once before the timer is due.
+/// wakes too early, and spins until the timer is due, because the rest of the time rounds down to zero.
 ///
 /// Thread safety: as `timer`, but only the loop's thread calls `next_event` and `run_due`.
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty, and may destroy the service. If a coroutine's sleep begins, or is asked to stop, on a
-  /// thread other than the loop's, the call of `on_earlier` within that must not stop or destroy the service, because
-  /// both would wait for the loop. `timer_options::on_error` gets what it throws.
+  /// `on_earlier` may be empty, and may destroy the service. If a thread other than the loop's begins a coroutine's
+  /// sleep or requests its stop, and the service calls `on_earlier` for that, `on_earlier` must not stop or destroy the
+  /// service: the stop or the destructor would wait for the loop. `timer_options::on_error` gets what `on_earlier`
+  /// throws.
   /// \throws timer_error, std::bad_alloc as `timer`.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
@@ -76,8 +77,9 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   ///
   /// The threads of an executor are not in the child. So the service counts the tasks that had not begun as `refused`,
   /// and gives them to the executor anew, at the next tick. The child may keep, call or destroy a task from before the
-  /// fork. Such a task does nothing until its timer is given anew, and no timer is lost or runs twice. Complexity:
-  /// O(shards); with an executor, O(timers).
+  /// fork. Such a task does nothing until its timer is given anew. From then on, whichever of the two tasks is called
+  /// first runs the callback, and the other does nothing. No timer is lost. Complexity: O(shards); with an executor,
+  /// O(timers).
   void continue_after_fork() noexcept;
 };
 

@@ -30,8 +30,8 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 /// two. Operation and wait share one block of that allocator, and free it before the handler is called.
 ///
 /// `timer` must outlive the operation. Complexity: that of one wait. Thread safety: the operation has to be in a
-/// strand, or in a context that one thread runs. \throws what the initiation throws, once the wait is cancelled and the
-/// handler's slot cleared; std::bad_alloc; what `async_wait` throws.
+/// strand, or in a context that one thread runs. \throws when the operation begins: std::bad_alloc; what `async_wait`
+/// throws; what the initiation throws. Before it throws the last, it cancels the wait and clears the handler's slot.
 template <class Executor, class Rep, class Period, class Token>
 [[nodiscard]] auto cancel_after(basic_wheel_timer<Executor>& timer, std::chrono::duration<Rep, Period> limit,
                                 detail::net::cancellation_type_t type, Token&& token) {
@@ -43,7 +43,8 @@ template <class Executor, class Rep, class Period, class Token>
                                 Token&& token) {
   return cancel_after(timer, limit, detail::net::cancellation_type_t::terminal, std::forward<Token>(token));
 }
-/// The same for the default token of the operation, or for another that it is called with.
+/// Returns a token that stands for the default token of the operation. `cancel_after(timer, limit)(token)` is
+/// `cancel_after(timer, limit, token)`.
 template <class Executor, class Rep, class Period>
 [[nodiscard]] auto cancel_after(basic_wheel_timer<Executor>& timer, std::chrono::duration<Rep, Period> limit,
                                 detail::net::cancellation_type_t type = detail::net::cancellation_type_t::terminal) {
@@ -62,7 +63,8 @@ template <class Executor, class Token>
                              Token&& token) {
   return cancel_at(timer, limit, detail::net::cancellation_type_t::terminal, std::forward<Token>(token));
 }
-/// The same for the default token of the operation, or for another that it is called with.
+/// Returns a token that stands for the default token of the operation. `cancel_at(timer, limit)(token)` is
+/// `cancel_at(timer, limit, token)`.
 template <class Executor>
 [[nodiscard]] auto cancel_at(basic_wheel_timer<Executor>& timer, std::chrono::steady_clock::time_point limit,
                              detail::net::cancellation_type_t type = detail::net::cancellation_type_t::terminal) {

@@ -25,8 +25,8 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 ///
 /// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own. Before that,
 /// `use_timer` may give the context another timer, for instance that of a `loop_driver`. The destructor of a context
-/// destroys the waits that are left, and calls none of their handlers. If the context had a wait before, its destructor
-/// does the same to waits that begin meanwhile.
+/// destroys the waits that are left, and calls none of their handlers. If a wait of the context began before its
+/// destructor, the destructor also destroys the waits that begin while it runs.
 ///
 /// Thread safety: every member may be called from any thread.
 class wheel_service : public detail::net::execution_context::service {
@@ -45,7 +45,7 @@ class wheel_service : public detail::net::execution_context::service {
   [[nodiscard]] timing_wheel::timer& wheel() { return timers().wheel(); }
 
   /// \cond
-  // From now on, waits are on `wheel`. Fails if there is one.
+  // From now on, waits are on `wheel`. Fails if the context has a timer already.
   void use(timing_wheel::timer& wheel) {
     const std::lock_guard lock(mutex_);
     if (timers_ != nullptr) {
@@ -60,7 +60,8 @@ class wheel_service : public detail::net::execution_context::service {
     timers_ = detail::registry::make(wheel, std::move(driver));
   }
 
-  // Keeps a driver until the context goes: it has to let go of what is the context's before that.
+  // Keeps `driver` until the context is destroyed, so that `shutdown` can close the driver: the driver has to release
+  // the objects of the context while the context still exists.
   void keep(timing_wheel::timer& wheel, std::shared_ptr<detail::wheel_driver> driver) {
     const std::lock_guard lock(mutex_);
     drivers_.push_back({&wheel, std::move(driver)});
@@ -108,13 +109,13 @@ class wheel_service : public detail::net::execution_context::service {
   std::mutex mutex_;  // guards what follows, until `shutdown`; held while `own_` is made, which has locks of its own
   std::vector<driven> drivers_;
   std::optional<timing_wheel::timer> own_;
-  detail::registry::owner timers_;  // never changed again
+  detail::registry::owner timers_;  // set once, by `use` or `timers`
 };
 
 /// Lets the wheel timers of `context` wait on `wheel`: a timer of yours with other options, or that of a `loop_driver`.
-/// Several contexts may share it. Call this before the first wait of the context. `wheel` must outlive the context. If
-/// `wheel` is stopped or destroyed earlier, the waits end with `timer_errc::stopped`; after its destruction, begin no
-/// new wait.
+/// Several contexts may share it. Call this before the first wait of the context. `wheel` should outlive the context.
+/// If `wheel` is stopped or destroyed earlier, the waits end with `timer_errc::stopped`; after its destruction, begin
+/// no new wait.
 /// \throws timer_error (`invalid_option`) after the first wait, or if called again; std::bad_alloc. Thread safety: any
 /// thread.
 inline void use_timer(detail::net::execution_context& context, timing_wheel::timer& wheel) {

@@ -66,10 +66,10 @@ struct advance_result {
 /// - `insert(n, deadline, window)`: the same as `insert(n, coalesce(deadline, window))`, and counts what that saves.
 /// - `prefetch(some)`: a hint that these timers, those of them that are linked, are about to be erased.
 /// - `erase(n)`: unlinks it; returns false if it was not linked.
-/// - `catch_up(now)`: moves the clock as near to `now` as it can without a flush or a visit; O(1).
+/// - `catch_up(now)`: moves the clock toward `now`, and stops before the first tick at which `advance` has work; O(1).
 /// - `advance(now, budget)`: moves the clock to `now`, unlinks what is due, and handles at most `budget` timers; it
 ///   stops and resumes anywhere, also in the middle of a bucket. A `now` before the clock counts as the clock; returns
-///   an `advance_result`. May throw `std::bad_alloc`, but only if it returns no due timer; no timer is lost.
+///   an `advance_result`. May throw `std::bad_alloc`, but only while it has unlinked no due timer; no timer is lost.
 /// - `next_expiration()`: returns when there is work next, never later than the earliest deadline; none if empty.
 /// - `shrink_some()`: gives back a little memory that no linked timer needs; returns whether there may be more.
 /// - `read(counted)`: copies the counts; allocates nothing if `counted` has memory for the levels. May throw

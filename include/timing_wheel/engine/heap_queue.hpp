@@ -25,8 +25,8 @@ namespace timing_wheel {
 /// Options: only `start` has an effect. The heap checks the wheel sizes and does not use them, so `stats()` shows no
 /// level.
 ///
-/// - `insert`, `erase`, each timer fired: O(log n), one heap operation. A million timers make 10 levels, with up to 4
-///   comparisons each.
+/// - `insert`, `erase`, each timer fired: O(log n), one heap operation. Each node has four children, so a million
+///   timers make 10 levels below the front, with up to 4 comparisons each.
 /// - an insertion later than most, as with delays of one length: O(1).
 /// - `next_expiration`, `catch_up`: O(1).
 /// - a timer number larger than all before: amortised O(1), at worst O(n), because the heap may copy all timers.
@@ -79,8 +79,8 @@ class heap_queue {
   }
 
   /// Moves the clock to `now`; unlinks at most `budget` timers, in the order of their deadlines. See `timer_engine`. If
-  /// the list of due timers gets no memory, `advance` returns as if the budget had run out. If nothing was due yet, it
-  /// throws `std::bad_alloc`. No timer is lost, and you can repeat the call.
+  /// the list of due timers gets no memory, `advance` returns as if the budget had run out. If that happens before
+  /// `advance` has unlinked a timer, `advance` throws `std::bad_alloc`. No timer is lost, and you can repeat the call.
   TIMING_WHEEL_EXPORT advance_result advance(tick now, std::size_t budget = no_limit);
 
   /// Gives back memory that no linked timer needs. It does so only if at most 256 timers are linked, and each of their
@@ -101,8 +101,7 @@ class heap_queue {
   /// How many timers are linked. Complexity: O(1).
   [[nodiscard]] std::size_t size() const noexcept { return queue_.size(); }
 
-  /// Copies the counts since the engine was made. It allocates nothing if `counted.levels` has memory for the levels,
-  /// at most 64.
+  /// Copies the counts since the engine was made. It allocates nothing, because a heap has no levels to count.
   TIMING_WHEEL_EXPORT void read(engine_stats& counted) const;
   /// The same, as a copy.
   [[nodiscard]] engine_stats stats() const {
