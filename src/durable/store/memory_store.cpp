@@ -51,11 +51,14 @@ using rows = intrusive::set<Row, intrusive::base_hook<link_of<Order>>, intrusive
 
 // It has its places in all orders in itself: to put it there, or take it out, needs no memory.
 struct stored : link_of<by_id>, link_of<by_due>, link_of<by_name> {
-  std::int64_t id = 0;
+  stored(std::int64_t its_id, std::string_view its_kind, std::string_view its_key, std::string_view its_payload,
+         instant its_due)
+      : id(its_id), kind(its_kind), key(its_key), payload(its_payload), due(its_due) {}
+  std::int64_t id;
   std::string kind;
   std::string key;
   std::string payload;
-  instant due{};
+  instant due;
   instant lease{};
   std::int64_t fence = 0;
   int attempt = 0;
@@ -130,17 +133,11 @@ class journal {
     next.id = id;
     next.check = all_.put(id, std::move(row));
   }
-  void put_dead(std::unique_ptr<buried> row) {
-    step& next = steps_.emplace_back();
-    next.id = row->id;
-    next.of_dead = true;
-    next.dead = all_.put_dead(next.id, std::move(row));
-  }
-  void delete_dead(std::int64_t id) {
+  void put_dead(std::int64_t id, std::unique_ptr<buried> row) {
     step& next = steps_.emplace_back();
     next.id = id;
     next.of_dead = true;
-    next.dead = all_.put_dead(id, nullptr);
+    next.dead = all_.put_dead(id, std::move(row));
   }
   [[nodiscard]] std::size_t mark() const noexcept { return steps_.size(); }
 
@@ -202,8 +199,7 @@ class memory_store::implementation final : public store {
   void transact(const std::function<void(store_transaction&)>& work) override { transact_within({}, work); }
   void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override;
   void read_ahead(const read_range& which, std::vector<upcoming>& found) override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     std::size_t count = 0;
     for (auto at = all.due.upper_bound(by_due::type(which.from, which.after_id));
          at != all.due.end() && at->due < which.until && count < which.limit; ++at) {
@@ -226,8 +222,7 @@ class memory_store::implementation final : public store {
     }
   }
   void read_overdue(std::vector<overdue_kind>& found) override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     const instant at = now();
     const auto begin = static_cast<std::ptrdiff_t>(found.size());
     for (const stored& row : all.due) {
@@ -249,8 +244,7 @@ class memory_store::implementation final : public store {
     counted.rows_read += found.size() - static_cast<std::size_t>(begin);
   }
   [[nodiscard]] std::optional<stored_check> find(std::string_view kind, std::string_view key) override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     const stored* const row = all.find(kind, key);
     if (row == nullptr) {
       return std::nullopt;
@@ -266,8 +260,7 @@ class memory_store::implementation final : public store {
     return list({.limit = most, .which = which}).size();
   }
   [[nodiscard]] std::vector<kind_counts> count_kinds(std::size_t most, bool with_waits) override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     const instant at = now();
     std::map<std::string, kind_counts> kinds;
     std::map<std::string, std::size_t> looked_at;
@@ -300,8 +293,7 @@ class memory_store::implementation final : public store {
     return found;
   }
   [[nodiscard]] std::vector<dead_check> list_dead(const dead_range& range) override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     std::vector<dead_check> some;
     const auto take = [&](const dead_check& each) {
       if (matches(range.which, each)) {
@@ -346,8 +338,7 @@ class memory_store::implementation final : public store {
     return found;
   }
   [[nodiscard]] std::vector<paused_kind> paused_kinds() override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     return pauses();
   }
   void read_all(const std::function<void(stored_check&&)>& check,
@@ -356,8 +347,7 @@ class memory_store::implementation final : public store {
     std::vector<dead_check> buried;
     {
       const std::scoped_lock alone(writing);
-      const std::scoped_lock lock(mutex);
-      ++counted.statements;
+      const statement lock = run_statement();
       for (const stored& row : all.due) {
         checks.push_back(shown(row, true));
       }
@@ -372,8 +362,7 @@ class memory_store::implementation final : public store {
     }
   }
   [[nodiscard]] std::vector<drained_node> drained_nodes() override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     std::vector<drained_node> nodes;
     for (const auto& [name, node] : drained) {
       nodes.push_back(node);
@@ -382,16 +371,14 @@ class memory_store::implementation final : public store {
   }
   void tell_drained(std::string_view node, std::size_t held) override {
     const std::scoped_lock alone(writing);
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     if (const auto found = drained.find(node); found != drained.end()) {
       found->second.held = held;
       found->second.told = now();
     }
   }
   [[nodiscard]] std::vector<long_run> long_runs() override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     std::vector<long_run> found;
     for (const auto& [node, runs] : told_runs) {
       for (const long_run& told : runs) {
@@ -411,8 +398,7 @@ class memory_store::implementation final : public store {
   }
   void tell_long_runs(std::string_view node, std::span<const long_run> runs) override {
     const std::scoped_lock alone(writing);
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     std::vector<long_run>& told = told_runs[std::string(node)];
     told.assign(runs.begin(), runs.end());
     for (long_run& each : told) {
@@ -420,8 +406,7 @@ class memory_store::implementation final : public store {
     }
   }
   [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     std::vector<failed_run> found;
     for (const auto& [id, told] : told_failures) {
       if (const stored* const check = all.find(id);
@@ -435,8 +420,7 @@ class memory_store::implementation final : public store {
 
   void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override {
     const std::scoped_lock write(writing);
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     const auto is_gone = [&](std::int64_t id) { return all.find(id) == nullptr; };
     for (const failed_run& each : runs) {
       if (!is_gone(each.id)) {
@@ -451,8 +435,7 @@ class memory_store::implementation final : public store {
   }
 
   [[nodiscard]] std::optional<run_counts> runs_of_last_minute() override {
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     const instant begin = now() - std::chrono::minutes(1);
     run_counts found;
     for (const auto& [told, runs] : told_counts) {
@@ -466,8 +449,7 @@ class memory_store::implementation final : public store {
   }
   void tell_runs(std::string_view /*node*/, const run_counts& since) override {
     const std::scoped_lock write(writing);
-    const std::scoped_lock lock(mutex);
-    ++counted.statements;
+    const statement lock = run_statement();
     const instant told = now();
     std::erase_if(told_counts, [&](const auto& each) { return each.first < told - std::chrono::minutes(1); });
     told_counts.emplace_back(told, since);
@@ -494,6 +476,14 @@ class memory_store::implementation final : public store {
   std::vector<std::pair<instant, run_counts>> told_counts;              // when they were told
   std::vector<audit_entry> entries;
   store_counts counted;
+
+  // The mutex, for what counts as a statement.
+  using statement = std::unique_lock<std::mutex>;
+  [[nodiscard]] statement run_statement() {
+    statement lock(mutex);
+    ++counted.statements;
+    return lock;
+  }
 
   // Under the mutex.
   [[nodiscard]] std::vector<paused_kind> pauses() const {
@@ -540,16 +530,14 @@ class memory_store::implementation::open_transaction final : public store_transa
   [[nodiscard]] void* native_handle(std::string_view /*api*/) noexcept override { return nullptr; }
 
   void append(std::span<append_op> ops) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     for (append_op& op : ops) {
       append(op);
     }
   }
 
   void cancel(std::span<cancel_op> ops) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     for (cancel_op& op : ops) {
       const stored* const row = owner_.all.find(op.kind, op.key);
       op.result = row == nullptr  ? cancel_result::finished
@@ -563,8 +551,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   void reschedule(std::span<reschedule_op> ops) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     for (reschedule_op& op : ops) {
       const stored* const row = owner_.all.find(op.kind, op.key);
       op.result = row == nullptr  ? reschedule_result::finished
@@ -581,8 +568,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
   std::size_t claim_some(std::span<const upcoming> wanted, std::size_t most, instant lease,
                          std::vector<claimed>& got) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     const std::size_t end = got.size() + most;
     std::size_t tried = 0;
     for (; tried < wanted.size() && got.size() < end; ++tried) {
@@ -598,8 +584,7 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   void consume(std::span<const upcoming> wanted, std::vector<claimed>& got) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     for (const upcoming& one : wanted) {
       if (const stored* const row = owner_.all.find(one.id); row != nullptr && due_and_free(*row)) {
         stored mine = *row;
@@ -610,17 +595,11 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   void put_back(const claimed& consumed, std::string_view kind, instant due, int attempt) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     if (owner_.all.find(kind, consumed.key) != nullptr) {
       return;  // what ran has scheduled that key anew
     }
-    auto row = std::make_unique<stored>();
-    row->id = consumed.id;
-    row->kind = kind;
-    row->key = consumed.key;
-    row->payload = consumed.payload;
-    row->due = due;
+    auto row = std::make_unique<stored>(consumed.id, kind, consumed.key, consumed.payload, due);
     row->lease = given_up(consumed.orphaned);
     row->fence = consumed.fence;
     row->attempt = attempt;
@@ -628,11 +607,10 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   void bury_consumed(const claimed& consumed, std::string_view kind, std::string_view error) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
-    undo_.put_dead(
-        std::make_unique<buried>(dead_check{consumed.id, std::string(kind), consumed.key, consumed.payload,
-                                            consumed.due, consumed.fence, consumed.attempt, std::string(error), now_}));
+    const statement lock = owner_.run_statement();
+    undo_.put_dead(consumed.id, std::make_unique<buried>(dead_check{consumed.id, std::string(kind), consumed.key,
+                                                                    consumed.payload, consumed.due, consumed.fence,
+                                                                    consumed.attempt, std::string(error), now_}));
   }
 
   void complete(std::span<ticket> ops) override {
@@ -655,8 +633,8 @@ class memory_store::implementation::open_transaction final : public store_transa
   void bury(std::span<bury_op> ops) override {
     for (bury_op& op : ops) {
       for_held({&op.of, 1}, [&](const stored& row) {
-        undo_.put_dead(std::make_unique<buried>(
-            dead_check{row.id, row.kind, row.key, row.payload, row.due, row.fence, row.attempt, op.error, now_}));
+        undo_.put_dead(row.id, std::make_unique<buried>(dead_check{row.id, row.kind, row.key, row.payload, row.due,
+                                                                   row.fence, row.attempt, op.error, now_}));
         undo_.put(row.id, nullptr);
       });
     }
@@ -670,19 +648,17 @@ class memory_store::implementation::open_transaction final : public store_transa
   std::size_t revive_dead(std::span<const std::int64_t> ids) override {
     std::vector<std::int64_t> in_turn(ids.begin(), ids.end());
     std::sort(in_turn.rbegin(), in_turn.rend());
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     return static_cast<std::size_t>(
         std::count_if(in_turn.begin(), in_turn.end(), [this](std::int64_t id) { return revive_dead(id); }));
   }
 
   std::size_t delete_dead(std::span<const std::int64_t> ids) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     std::size_t count = 0;
     for (const std::int64_t id : ids) {
       if (owner_.all.dead.find(id) != owner_.all.dead.end()) {
-        undo_.delete_dead(id);
+        undo_.put_dead(id, nullptr);
         ++count;
       }
     }
@@ -690,20 +666,14 @@ class memory_store::implementation::open_transaction final : public store_transa
   }
 
   std::size_t restore(std::span<const stored_check> checks, std::span<const dead_check> dead) override {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     tables& into = owner_.all;
     std::size_t written = 0;
     for (const stored_check& each : checks) {
       into.last_fence = std::max(into.last_fence, each.fence);
       if (into.find(each.kind, each.key) == nullptr) {
-        auto row = std::make_unique<stored>();
         const std::int64_t id = ++into.last_id;
-        row->id = id;
-        row->kind = each.kind;
-        row->key = each.key;
-        row->payload = each.payload;
-        row->due = each.due;
+        auto row = std::make_unique<stored>(id, each.kind, each.key, each.payload, each.due);
         row->fence = each.fence;
         row->attempt = each.attempt;
         undo_.put(id, std::move(row));
@@ -713,7 +683,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     for (dead_check each : dead) {
       into.last_fence = std::max(into.last_fence, each.fence);
       each.id = ++into.last_id;
-      undo_.put_dead(std::make_unique<buried>(std::move(each)));
+      undo_.put_dead(into.last_id, std::make_unique<buried>(std::move(each)));
     }
     return written;
   }
@@ -775,15 +745,10 @@ class memory_store::implementation::open_transaction final : public store_transa
     if (found == of.dead.end() || of.find(found->kind, found->key) != nullptr) {
       return false;
     }
-    auto row = std::make_unique<stored>();
-    row->id = id;
-    row->kind = found->kind;
-    row->key = found->key;
-    row->payload = found->payload;
-    row->due = now_;
+    auto row = std::make_unique<stored>(id, found->kind, found->key, found->payload, now_);
     row->fence = found->fence;
     undo_.put(id, std::move(row));
-    undo_.delete_dead(id);
+    undo_.put_dead(id, nullptr);
     return true;
   }
 
@@ -806,13 +771,7 @@ class memory_store::implementation::open_transaction final : public store_transa
     const instant due = asked.due_in_window().at(now_);
     if (row == nullptr) {
       op.id = ++owner_.all.last_id;
-      auto made = std::make_unique<stored>();
-      made->id = op.id;
-      made->kind = asked.kind;
-      made->key = asked.key;
-      made->payload = asked.payload;
-      made->due = due;
-      undo_.put(op.id, std::move(made));
+      undo_.put(op.id, std::make_unique<stored>(op.id, asked.kind, asked.key, asked.payload, due));
       op.result = {true, false, due};
       return;
     }
@@ -838,8 +797,7 @@ class memory_store::implementation::open_transaction final : public store_transa
 
   template <class Do>
   void for_held(std::span<ticket> ops, Do what) {
-    const std::scoped_lock lock(owner_.mutex);
-    ++owner_.counted.statements;
+    const statement lock = owner_.run_statement();
     for (ticket& op : ops) {
       const stored* const row = owner_.all.find(op.id);
       op.still_ours = row != nullptr && row->fence == op.fence && row->lease > instant_of(held_by_nobody);
