@@ -1,10 +1,10 @@
 #include "durable/sqlite/clock.hpp"
 
 #include <atomic>
-#include <ctime>
 #include <fstream>
 #include <map>
 
+#include "durable/store/boot_clock.hpp"
 #include "timing_wheel/error.hpp"
 
 namespace timing_wheel::durable::sqlite {
@@ -12,12 +12,6 @@ namespace timing_wheel::durable::sqlite {
 namespace {
 
 std::chrono::sys_time<std::chrono::nanoseconds> wall_clock() { return std::chrono::system_clock::now(); }
-
-std::chrono::nanoseconds boot_clock() {
-  std::timespec read{};
-  clock_gettime(CLOCK_BOOTTIME, &read);
-  return std::chrono::seconds(read.tv_sec) + std::chrono::nanoseconds(read.tv_nsec);
-}
 
 std::string boot_id() {
   constexpr const char* file = "/proc/sys/kernel/random/boot_id";
@@ -52,7 +46,7 @@ std::string cached_boot_id() {
 }  // namespace
 
 host_clocks& clocks() noexcept {
-  static host_clocks in_use{wall_clock, boot_clock, cached_boot_id};
+  static host_clocks in_use{wall_clock, time_since_boot, cached_boot_id};
   return in_use;
 }
 
