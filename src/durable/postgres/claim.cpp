@@ -31,11 +31,7 @@ std::size_t read_claim(const result& rows, int row, std::span<const upcoming> wa
 
 }  // namespace
 
-array ids_of(std::span<const upcoming> rows) {
-  array ids(element::bigint);
-  std::for_each(rows.begin(), rows.end(), [&](const upcoming& row) { ids.add(row.id); });
-  return ids;
-}
+array ids_of(std::span<const upcoming> rows) { return array(element::bigint, rows, &upcoming::id); }
 
 std::size_t read_claims(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got,
                         counters& counts) {
@@ -175,14 +171,9 @@ void writing_transaction::release(std::span<release_op> ops) {
     return;
   }
   tickets of(ops);
-  array dues(element::bigint);
-  array attempts(element::integer);
-  array orphaned(element::integer);
-  for (const release_op& op : ops) {
-    dues.add(microseconds_of(op.due));
-    attempts.add(std::int64_t{op.attempt});
-    orphaned.add(std::int64_t{op.orphaned ? 1 : 0});
-  }
+  array dues(element::bigint, ops, [](const release_op& op) { return microseconds_of(op.due); });
+  array attempts(element::integer, ops, &release_op::attempt);
+  array orphaned(element::integer, ops, &release_op::orphaned);
   change_claims(ops, sql::release, sql::release_unlocked, of,
                 parameters().bind(of.ids).bind(of.fences).bind(dues).bind(attempts).bind(orphaned));
 }
@@ -192,10 +183,7 @@ void writing_transaction::bury(std::span<bury_op> ops) {
     return;
   }
   tickets of(ops);
-  array errors(element::bytea);
-  for (const bury_op& op : ops) {
-    errors.add(op.error);
-  }
+  array errors(element::bytea, ops, &bury_op::error);
   change_claims(ops, sql::bury, sql::bury_unlocked, of, parameters().bind(of.ids).bind(of.fences).bind(errors));
 }
 

@@ -7,6 +7,7 @@
 #include "durable/store/fnv.hpp"
 #include "durable/store/instant.hpp"
 #include "durable/store/overview.hpp"
+#include "durable/store/rows.hpp"
 #include "durable/store/text.hpp"
 
 namespace timing_wheel::durable::postgres {
@@ -31,10 +32,6 @@ std::string in_its_encoding(connection& on, const std::string& text) {
   return escaped;
 }
 
-std::size_t size_in(const result& rows, int row, int column) {
-  return static_cast<std::size_t>(rows.integer(row, column));
-}
-
 void add_name(written_query& query, std::string_view kind, std::string_view key_prefix) {
   if (!kind.empty()) {
     query.add(" AND kind=").add_text(kind);
@@ -45,19 +42,6 @@ void add_name(written_query& query, std::string_view kind, std::string_view key_
       query.add(" AND key<").add_bytes(*end);
     }
   }
-}
-
-// Of id, kind, key, payload, due, fence, attempt, error and died.
-dead_check dead_in(const result& rows, int row) {
-  return {.id = rows.integer(row, 0),
-          .kind = std::string(rows.bytes(row, 1)),
-          .key = std::string(rows.bytes(row, 2)),
-          .payload = std::string(rows.bytes(row, 3)),
-          .due = instant_of(rows.integer(row, 4)),
-          .fence = rows.integer(row, 5),
-          .attempt = static_cast<int>(rows.integer(row, 6)),
-          .error = std::string(rows.bytes(row, 7)),
-          .died = instant_of(rows.integer(row, 8))};
 }
 
 // What checks and dead checks have alike, as columns of a statement.
@@ -207,21 +191,18 @@ std::vector<stored_check> list(connection& on, const check_range& range, instant
     add_list_of_kind(query, range, now);
   }
   const result rows = query.run(on, "listing checks");
-  std::vector<stored_check> found;
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.kind = std::string(rows.bytes(row, 5)),
-                     .key = std::string(rows.bytes(row, 6)),
-                     .payload = range.with_payloads ? std::string(rows.bytes(row, 8)) : std::string(),
-                     .due = instant_of(rows.integer(row, 1)),
-                     .fence = rows.integer(row, 3),
-                     .attempt = static_cast<int>(rows.integer(row, 4)),
-                     .running = !rows.is_null(row, 2),
-                     .lease = instant_of(rows.integer(row, 2)),
-                     .id = rows.integer(row, 0),
-                     .size = size_in(rows, row, 7)});
-  }
-  return found;
+  return read_each(rows, [&](const result_row& row) {
+    return stored_check{.kind = std::string(row.bytes(5)),
+                        .key = std::string(row.bytes(6)),
+                        .payload = range.with_payloads ? std::string(row.bytes(8)) : std::string(),
+                        .due = instant_of(row.integer(1)),
+                        .fence = row.integer(3),
+                        .attempt = row.count(4),
+                        .running = !row.is_null(2),
+                        .lease = instant_of(row.integer(2)),
+                        .id = row.integer(0),
+                        .size = row.size(7)};
+  });
 }
 
 std::size_t count(connection& on, const check_filter& which, std::size_t most, instant now) {
@@ -229,7 +210,7 @@ std::size_t count(connection& on, const check_filter& which, std::size_t most, i
   query.add("SELECT count(*) FROM (SELECT FROM @check WHERE true");
   add_name(query, which.kind, which.key_prefix);
   query.add(condition_of(which, now)).add(" LIMIT ").add(count_of(most)).add(") counted");
-  return size_in(query.run(on, "counting checks"), 0, 0);
+  return static_cast<std::size_t>(query.run(on, "counting checks").integer(0, 0));
 }
 
 void read_all(connection& on, const std::function<void(stored_check&&)>& check,
@@ -237,7 +218,7 @@ void read_all(connection& on, const std::function<void(stored_check&&)>& check,
   constexpr const char* doing = "reading all checks";
   static constexpr query open_checks{doing, "",
                                      "DECLARE timing_wheel_all NO SCROLL CURSOR FOR SELECT "
-                                     "id,kind,key,payload,due,fence,attempt,lease FROM @check"};
+                                     "kind,key,payload,due,fence,attempt,lease,id FROM @check"};
   static constexpr query open_dead{doing, "",
                                    "DECLARE timing_wheel_all NO SCROLL CURSOR FOR SELECT "
                                    "id,kind,key,payload,due,fence,attempt,error,died FROM @dead"};
@@ -249,26 +230,15 @@ void read_all(connection& on, const std::function<void(stored_check&&)>& check,
     for (bool more = true; more;) {
       const result rows = on.run(fetch, {}, true);
       for (int row = 0; row < rows.rows(); ++row) {
-        take(rows, row);
+        take(result_row(rows, row));
       }
       more = rows.rows() != 0;
     }
     on.run({doing, "", "CLOSE timing_wheel_all"}, {}, true);
   };
   try {
-    each_row(open_checks, [&](const result& rows, int row) {
-      check({.kind = std::string(rows.bytes(row, 1)),
-             .key = std::string(rows.bytes(row, 2)),
-             .payload = std::string(rows.bytes(row, 3)),
-             .due = instant_of(rows.integer(row, 4)),
-             .fence = rows.integer(row, 5),
-             .attempt = static_cast<int>(rows.integer(row, 6)),
-             .running = !rows.is_null(row, 7),
-             .lease = instant_of(rows.integer(row, 7)),
-             .id = rows.integer(row, 0),
-             .size = rows.bytes(row, 3).size()});
-    });
-    each_row(open_dead, [&](const result& rows, int row) { dead(dead_in(rows, row)); });
+    each_row(open_checks, [&](const result_row& row) { check(stored_check_in(row, row.bytes(0), row.bytes(1), 2)); });
+    each_row(open_dead, [&](const result_row& row) { dead(dead_check_in(row)); });
   } catch (...) {
     on.roll_back();
     throw;
@@ -326,13 +296,7 @@ std::vector<dead_check> list_dead(connection& on, const dead_range& range) {
   }
   add_condition(query, range.which);
   query.add(range.newest_first ? " ORDER BY id DESC LIMIT " : " ORDER BY id LIMIT ").add(count_of(range.limit));
-  const result rows = query.run(on, "listing the dead");
-  std::vector<dead_check> found;
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back(dead_in(rows, row));
-  }
-  return found;
+  return read_each(query.run(on, "listing the dead"), dead_check_in<result_row>);
 }
 
 std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std::size_t limit, std::size_t most) {
@@ -341,17 +305,7 @@ std::vector<dead_group> count_dead(connection& on, const dead_filter& which, std
   add_condition(query, which);
   query.add(" ORDER BY id DESC LIMIT ").add(count_of(most));
   query.add(") last GROUP BY kind,error ORDER BY 3 DESC,kind,error LIMIT ").add(count_of(limit));
-  const result rows = query.run(on, "counting dead checks");
-  std::vector<dead_group> found;
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.kind = std::string(rows.bytes(row, 0)),
-                     .error = std::string(rows.bytes(row, 1)),
-                     .count = size_in(rows, row, 2),
-                     .first = instant_of(rows.integer(row, 3)),
-                     .last = instant_of(rows.integer(row, 4))});
-  }
-  return found;
+  return read_each(query.run(on, "counting dead checks"), dead_group_in<result_row>);
 }
 
 // Steps from kind to kind in the index of keys, and counts by it: for a kind that has few of many checks, the server
@@ -421,64 +375,46 @@ std::vector<kind_counts> count_kinds(connection& on, std::size_t most, instant n
           "SELECT kind,coalesce(counted.rows,0),running,suspect,due,waiting,retrying,oldest,dead,"
           "(SELECT rows FROM total),(SELECT sum(dead)::bigint FROM buried),lately,half,most FROM names "
           "LEFT JOIN counted USING(kind) LEFT JOIN seen USING(kind) LEFT JOIN buried USING(kind) ORDER BY kind");
-  const result rows = query.run(on, "counting checks");
-  std::vector<kind_counts> found;
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    kind_counts& of = found.emplace_back();
-    const std::size_t all = size_in(rows, row, 1);
-    of.kind = std::string(rows.bytes(row, 0));
-    of.running = size_in(rows, row, 2);
-    of.suspect = size_in(rows, row, 3);
-    of.due = size_in(rows, row, 4);
-    of.waiting = size_in(rows, row, 5);
-    of.retrying = size_in(rows, row, 6);
-    of.dead = size_in(rows, row, 8);
-    of.dead_lately = size_in(rows, row, 11);
+  return read_each(query.run(on, "counting checks"), [&](const result_row& row) {
+    kind_counts of;
+    const std::size_t all = row.size(1);
+    of.kind = std::string(row.bytes(0));
+    of.running = row.size(2);
+    of.suspect = row.size(3);
+    of.due = row.size(4);
+    of.waiting = row.size(5);
+    of.retrying = row.size(6);
+    of.dead = row.size(8);
+    of.dead_lately = row.size(11);
     of.pending = std::min(all, most) - std::min({of.running + of.suspect, all, most});
-    of.at_least = all > most || (all > 0 && size_in(rows, row, 9) > most) || size_in(rows, row, 10) > most;
-    if (!rows.is_null(row, 7)) {
-      of.oldest_waiting = instant_of(rows.integer(row, 7));
+    of.at_least = all > most || (all > 0 && row.size(9) > most) || row.size(10) > most;
+    if (!row.is_null(7)) {
+      of.oldest_waiting = instant_of(row.integer(7));
     }
-    if (!rows.is_null(row, 12)) {
-      of.median_waiting = instant_of(rows.integer(row, 12));
-      of.p99_waiting = instant_of(rows.integer(row, 13));
+    if (!row.is_null(12)) {
+      of.median_waiting = instant_of(row.integer(12));
+      of.p99_waiting = instant_of(row.integer(13));
     }
-  }
-  return found;
+    return of;
+  });
 }
 
 std::vector<node_info> nodes(connection& on) {
   static constexpr query read{"listing nodes", "timing_wheel_nodes",
                               "SELECT name,kinds,until,(SELECT count(*) FROM @share s WHERE s.kinds=n.kinds AND "
                               "s.owner=n.name) FROM @node n ORDER BY name,kinds"};
-  const result rows = on.run(read, {}, true);
-  std::vector<node_info> found;
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.name = std::string(rows.bytes(row, 0)),
-                     .kinds = kinds_in(rows.bytes(row, 1)),
-                     .until = instant_of(rows.integer(row, 2)),
-                     .shares = size_in(rows, row, 3)});
-  }
-  return found;
+  return read_each(on.run(read, {}, true), [](const result_row& row) {
+    return node_info{.name = std::string(row.bytes(0)),
+                     .kinds = kinds_in(row.bytes(1)),
+                     .until = instant_of(row.integer(2)),
+                     .shares = row.size(3)};
+  });
 }
 
 std::vector<audit_entry> audit(connection& on, std::size_t limit) {
   written_query query;
   query.add("SELECT by,action,kind,subject,count,at FROM @audit ORDER BY id DESC LIMIT ").add(count_of(limit));
-  const result rows = query.run(on, "reading the audit");
-  std::vector<audit_entry> found;
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.by = std::string(rows.bytes(row, 0)),
-                     .action = std::string(rows.bytes(row, 1)),
-                     .kind = std::string(rows.bytes(row, 2)),
-                     .subject = std::string(rows.bytes(row, 3)),
-                     .count = size_in(rows, row, 4),
-                     .at = instant_of(rows.integer(row, 5))});
-  }
-  return found;
+  return read_each(query.run(on, "reading the audit"), audit_entry_in<result_row>);
 }
 
 void record(connection& on, const audit_entry& entry) {
@@ -506,9 +442,8 @@ std::size_t revive_dead(connection& on, std::span<const std::int64_t> ids) {
       "payload FROM chosen ON CONFLICT(kind,key) DO NOTHING RETURNING kind,key),"
       "gone AS (DELETE FROM @dead d USING chosen JOIN made USING(kind,key) WHERE d.id=chosen.id) "
       "SELECT count(*) FROM made"};
-  array all(element::bigint);
-  std::for_each(ids.begin(), ids.end(), [&](std::int64_t id) { all.add(id); });
-  return size_in(on.run(revive, parameters().bind(all), true), 0, 0);
+  array all(element::bigint, ids);
+  return static_cast<std::size_t>(on.run(revive, parameters().bind(all), true).integer(0, 0));
 }
 
 // An index has no room for more than 2 700 bytes.

@@ -18,6 +18,7 @@
 #include "durable/store/instant.hpp"
 #include "durable/store/overview.hpp"
 #include "durable/store/range.hpp"
+#include "durable/store/rows.hpp"
 #include "shared/fork_watch.hpp"
 #include "timing_wheel/durable/error.hpp"
 #include "timing_wheel/error.hpp"
@@ -181,6 +182,8 @@ class postgres_store::implementation final : public store {
   template <class What>
   bool at_once(std::atomic<int>& refused, const What& what);
   result ask(const query& which, const parameters& values);
+  template <class Read>
+  auto read_counted(const query& which, const parameters& values, const Read& read);
   result write(const query& which, const parameters& values);
   [[nodiscard]] bool has_table(const std::string& name);
   [[nodiscard]] std::vector<paused_kind> read_paused_kinds();
@@ -352,6 +355,13 @@ result postgres_store::implementation::ask(const query& which, const parameters&
   });
 }
 
+template <class Read>
+auto postgres_store::implementation::read_counted(const query& which, const parameters& values, const Read& read) {
+  const result rows = ask(which, values);
+  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
+  return read_each(rows, read);
+}
+
 // One statement that may be repeated. A session of the user's settings may take no writes without a BEGIN that says so.
 result postgres_store::implementation::write(const query& which, const parameters& values) {
   if (options_.prepare) {
@@ -402,14 +412,12 @@ void postgres_store::implementation::read_ahead(const read_range& which, std::ve
 std::optional<std::pair<instant, std::int64_t>> postgres_store::implementation::read_page(
     const read_range& which, std::size_t limit, std::vector<upcoming>& found) {
   constexpr std::int64_t most_looked_at = 5000;
-  array kinds(element::text);
-  std::for_each(which.kinds.begin(), which.kinds.end(), [&](const std::string& each) { kinds.add(each); });
-  array wanted(element::bigint);
+  array kinds(element::text, which.kinds);
+  array wanted(element::bigint, which.shares ? std::span(*which.shares) : std::span<const std::int16_t>());
   parameters values;
   values.bind(which.from.time_since_epoch().count()).bind(which.after_id);
   values.bind(which.until.time_since_epoch().count()).bind(kinds);
   if (which.shares) {
-    std::for_each(which.shares->begin(), which.shares->end(), [&](std::int16_t each) { wanted.add(each); });
     values.bind(wanted);
   } else {
     values.bind_null();
@@ -513,16 +521,7 @@ std::optional<stored_check> postgres_store::implementation::find(std::string_vie
     return std::nullopt;
   }
   counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-  return stored_check{.kind = std::string(kind),
-                      .key = std::string(key),
-                      .payload = std::string(rows.bytes(0, 0)),
-                      .due = instant_of(rows.integer(0, 1)),
-                      .fence = rows.integer(0, 2),
-                      .attempt = static_cast<int>(rows.integer(0, 3)),
-                      .running = !rows.is_null(0, 4),
-                      .lease = instant_of(rows.integer(0, 4)),
-                      .id = rows.integer(0, 5),
-                      .size = rows.bytes(0, 0).size()};
+  return stored_check_in(result_row(rows, 0), kind, key, 0);
 }
 
 std::chrono::microseconds postgres_store::implementation::clock_difference() {
@@ -577,18 +576,7 @@ std::vector<drained_node> postgres_store::implementation::drained_nodes() {
 }
 
 std::vector<drained_node> postgres_store::implementation::read_drained_nodes() {
-  const result rows = ask(sql::drained_nodes, {});
-  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
-  std::vector<drained_node> drained;
-  drained.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    drained_node& each = drained.emplace_back();
-    each.node = rows.bytes(row, 0);
-    each.since = instant_of(rows.integer(row, 1));
-    each.held = rows.is_null(row, 2) ? std::nullopt : std::optional(static_cast<std::size_t>(rows.integer(row, 2)));
-    each.told = instant_of(rows.integer(row, 3));
-  }
-  return drained;
+  return read_counted(sql::drained_nodes, {}, drained_node_in<result_row>);
 }
 
 void postgres_store::implementation::tell_drained(std::string_view node, std::size_t held) {
@@ -596,23 +584,10 @@ void postgres_store::implementation::tell_drained(std::string_view node, std::si
 }
 
 std::vector<long_run> postgres_store::implementation::long_runs() {
-  std::vector<long_run> found;
   if (!has_table(long_runs_name_)) {
-    return found;
+    return {};
   }
-  const result rows = ask(sql::long_runs, {});
-  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.node = std::string(rows.bytes(row, 0)),
-                     .kind = std::string(rows.bytes(row, 1)),
-                     .key = std::string(rows.bytes(row, 2)),
-                     .id = rows.integer(row, 3),
-                     .fence = rows.integer(row, 4),
-                     .begun = instant_of(rows.integer(row, 5)),
-                     .told = instant_of(rows.integer(row, 6))});
-  }
-  return found;
+  return read_counted(sql::long_runs, {}, long_run_in<result_row>);
 }
 
 void postgres_store::implementation::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
@@ -622,37 +597,26 @@ void postgres_store::implementation::tell_long_runs(std::string_view node, std::
   if (runs.empty()) {
     write(sql::forget_long_runs, parameters().bind(node));
   } else {
-    array ids(element::bigint);
-    array fences(element::bigint);
-    array begun(element::bigint);
-    for (const long_run& each : runs) {
-      ids.add(each.id);
-      fences.add(each.fence);
-      begun.add(microseconds_of(each.begun));
-    }
+    array ids(element::bigint, runs, &long_run::id);
+    array fences(element::bigint, runs, &long_run::fence);
+    array begun(element::bigint, runs, [](const long_run& each) { return microseconds_of(each.begun); });
     write(sql::tell_long_runs, parameters().bind(node).bind(ids).bind(fences).bind(begun));
   }
 }
 
 // An error may have what not everybody may see, so a role may lack the right to read it.
 std::vector<failed_run> postgres_store::implementation::failed_runs(std::span<const std::int64_t> ids) {
-  std::vector<failed_run> found;
   if (ids.empty() || ask(sql::look_for_right_to_read, parameters().bind(failed_runs_name_)).rows() == 0) {
-    return found;
+    return {};
   }
-  array all(element::bigint);
-  std::for_each(ids.begin(), ids.end(), [&](std::int64_t id) { all.add(id); });
-  const result rows = ask(sql::failed_runs, parameters().bind(all));
-  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
-  found.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    found.push_back({.node = std::string(rows.bytes(row, 0)),
-                     .id = rows.integer(row, 1),
-                     .attempt = static_cast<int>(rows.integer(row, 2)),
-                     .error = std::string(rows.bytes(row, 3)),
-                     .told = instant_of(rows.integer(row, 4))});
-  }
-  return found;
+  array all(element::bigint, ids);
+  return read_counted(sql::failed_runs, parameters().bind(all), [](const result_row& row) {
+    return failed_run{.node = std::string(row.bytes(0)),
+                      .id = row.integer(1),
+                      .attempt = row.count(2),
+                      .error = std::string(row.bytes(3)),
+                      .told = instant_of(row.integer(4))};
+  });
 }
 
 void postgres_store::implementation::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
@@ -662,14 +626,9 @@ void postgres_store::implementation::tell_failed_runs(std::string_view node, std
   if (runs.empty()) {
     write(sql::forget_failed_runs, {});
   } else {
-    array ids(element::bigint);
-    array attempts(element::integer);
-    array errors(element::bytea);
-    for (const failed_run& each : runs) {
-      ids.add(each.id);
-      attempts.add(each.attempt);
-      errors.add(each.error);
-    }
+    array ids(element::bigint, runs, &failed_run::id);
+    array attempts(element::integer, runs, &failed_run::attempt);
+    array errors(element::bytea, runs, &failed_run::error);
     write(sql::tell_failed_runs, parameters().bind(node).bind(ids).bind(attempts).bind(errors));
   }
 }
@@ -699,14 +658,7 @@ void postgres_store::implementation::tell_runs(std::string_view node, const run_
 }
 
 std::vector<paused_kind> postgres_store::implementation::read_paused_kinds() {
-  const result rows = ask(sql::paused_kinds, {});
-  counts_.rows_read.fetch_add(static_cast<std::uint64_t>(rows.rows()), std::memory_order_relaxed);
-  std::vector<paused_kind> paused;
-  paused.reserve(static_cast<std::size_t>(rows.rows()));
-  for (int row = 0; row < rows.rows(); ++row) {
-    paused.push_back({std::string(rows.bytes(row, 0)), instant_of(rows.integer(row, 1))});
-  }
-  return paused;
+  return read_counted(sql::paused_kinds, {}, paused_kind_in<result_row>);
 }
 
 postgres_store::postgres_store(const std::string& conninfo, const postgres_options& options)

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -335,6 +336,9 @@ constexpr std::array addition_7 = {
 #undef TIMING_WHEEL_DUE
 #undef TIMING_WHEEL_EARLIEST
 
+constexpr std::array<std::span<const char* const>, schema_additions> additions = {
+    addition_1, addition_2, addition_3, addition_4, addition_5, addition_6, addition_7};
+
 std::string joined(const std::vector<std::string>& statements) {
   std::string all;
   for (const std::string& each : statements) {
@@ -368,26 +372,8 @@ std::vector<std::string> missing_in(const state& there, const std::string& prefi
   if (version < 2) {
     add_all(version_2);
   }
-  if (there.additions < 1) {
-    add_all(addition_1);
-  }
-  if (there.additions < 2) {
-    add_all(addition_2);
-  }
-  if (there.additions < 3) {
-    add_all(addition_3);
-  }
-  if (there.additions < 4) {
-    add_all(addition_4);
-  }
-  if (there.additions < 5) {
-    add_all(addition_5);
-  }
-  if (there.additions < 6) {
-    add_all(addition_6);
-  }
-  if (there.additions < 7) {
-    add_all(addition_7);
+  for (auto next = static_cast<std::size_t>(there.additions); next < additions.size(); ++next) {
+    add_all(additions.at(next));
   }
   return statements;
 }

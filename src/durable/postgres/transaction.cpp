@@ -17,6 +17,7 @@ namespace {
 
 std::string_view kind_of(const append_op* op) { return op->asked->kind; }
 std::string_view key_of(const append_op* op) { return op->asked->key; }
+std::string_view payload_of(const append_op* op) { return op->asked->payload; }
 template <class Op>
 std::string_view kind_of(const Op* op) {
   return op->kind;
@@ -325,12 +326,11 @@ void writing_transaction::append_different(std::vector<append_op*> ops) {
     }
     names of(ops);
     array dues(element::bigint);
-    array payloads(element::bytea);
     for (append_op* op : ops) {
       op->result = {false, false, op->asked->due_in_window().at(now_)};
       dues.add(microseconds_of(op->result.due));
-      payloads.add(op->asked->payload);
     }
+    array payloads(element::bytea, ops, payload_of);
     const result made = run(sql::insert, parameters().bind(dues).bind(of.kinds).bind(of.keys).bind(payloads));
     if (made.rows() == static_cast<int>(ops.size())) {
       for (int row = 0; row < made.rows(); ++row) {
@@ -385,12 +385,9 @@ void writing_transaction::replace(const std::vector<append_op*>& ops) {
     return;
   }
   names of(ops);
-  array dues(element::bigint);
-  array payloads(element::bytea);
-  for (const append_op* op : ops) {
-    dues.add(microseconds_of(op->asked->due_in_window().at(now_)));
-    payloads.add(op->asked->payload);
-  }
+  array dues(element::bigint, ops,
+             [&](const append_op* op) { return microseconds_of(op->asked->due_in_window().at(now_)); });
+  array payloads(element::bytea, ops, payload_of);
   const result done = run(sql::replace, parameters().bind(dues).bind(of.kinds).bind(of.keys).bind(payloads));
   for (int row = 0; row < done.rows(); ++row) {
     append_op& op = *ops[place_in(done, row)];
@@ -448,8 +445,7 @@ void writing_transaction::reschedule(std::span<reschedule_op> ops) {
 
 void writing_transaction::reschedule_different(std::vector<reschedule_op*> ops) {
   change_pending("rescheduling", std::move(ops), reschedule_result::moved, [&](const auto& left, names& of) {
-    array dues(element::bigint);
-    std::for_each(left.begin(), left.end(), [&](const auto* op) { dues.add(microseconds_of(op->due.at(now_))); });
+    array dues(element::bigint, left, [&](const auto* op) { return microseconds_of(op->due.at(now_)); });
     return run(sql::reschedule, parameters().bind(dues).bind(of.kinds).bind(of.keys));
   });
 }
@@ -509,8 +505,7 @@ std::size_t writing_transaction::revive_dead(std::span<const std::int64_t> ids) 
 }
 
 std::size_t writing_transaction::delete_dead(std::span<const std::int64_t> ids) {
-  array all(element::bigint);
-  std::for_each(ids.begin(), ids.end(), [&](std::int64_t id) { all.add(id); });
+  array all(element::bigint, ids);
   return static_cast<std::size_t>(run(sql::delete_dead, parameters().bind(all)).changed());
 }
 

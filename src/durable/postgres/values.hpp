@@ -2,8 +2,10 @@
 
 #include <libpq-fe.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +29,13 @@ enum class element : std::uint32_t { bytea = 17, bigint = 20, smallint = 21, int
 class array {
  public:
   explicit array(element type);
+  /// \param value what is added of each of `all`: a number, or text or bytes.
+  template <class All, class Value = std::identity>
+  array(element type, const All& all, const Value& value = {}) : array(type) {
+    for (const auto& each : all) {
+      add(std::invoke(value, each));
+    }
+  }
 
   /// A number, as wide as the type is.
   array& add(std::int64_t value);
@@ -90,5 +99,34 @@ class result {
   };
   std::unique_ptr<PGresult, clear> owned_;
 };
+
+/// A row of a result, which outlives it. Its members are those of `result`.
+class result_row {
+ public:
+  result_row(const result& of, int number) noexcept : of_(of), number_(number) {}
+
+  [[nodiscard]] bool is_null(int column) const { return of_.is_null(number_, column); }
+  [[nodiscard]] std::int64_t integer(int column) const { return of_.integer(number_, column); }
+  /// A number that is no larger than an `int`.
+  [[nodiscard]] int count(int column) const { return static_cast<int>(integer(column)); }
+  /// How many there are of something.
+  [[nodiscard]] std::size_t size(int column) const { return static_cast<std::size_t>(integer(column)); }
+  [[nodiscard]] std::string_view bytes(int column) const { return of_.bytes(number_, column); }
+
+ private:
+  const result& of_;
+  int number_;
+};
+
+/// What `read` makes of each row.
+template <class Read>
+[[nodiscard]] auto read_each(const result& rows, const Read& read) {
+  std::vector<decltype(read(result_row(rows, 0)))> found;
+  found.reserve(static_cast<std::size_t>(rows.rows()));
+  for (int number = 0; number < rows.rows(); ++number) {
+    found.push_back(read(result_row(rows, number)));
+  }
+  return found;
+}
 
 }  // namespace timing_wheel::durable::postgres

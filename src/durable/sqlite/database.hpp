@@ -11,6 +11,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "durable/store/counters.hpp"
 
 // RAII around the C API of SQLite: a connection, a prepared statement, and one run of it.
 
@@ -64,6 +67,17 @@ class execution {
   const char* doing_;
   int bound_ = 0;
 };
+
+/// What `read` makes of each row of a run that is bound; they are counted.
+template <class Read>
+[[nodiscard]] auto read_each(execution& run, counters& counts, const Read& read) {
+  std::vector<decltype(read(run))> found;
+  while (run.step()) {
+    found.push_back(read(run));
+  }
+  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
+  return found;
+}
 
 /// A prepared statement: prepared when it is first run, and kept. `executed` counts its runs, if there is one.
 class statement {

@@ -9,6 +9,7 @@
 
 #include "durable/store/instant.hpp"
 #include "durable/store/overview.hpp"
+#include "durable/store/rows.hpp"
 
 namespace timing_wheel::durable::sqlite {
 
@@ -21,6 +22,7 @@ class once {
       : sql_(std::move(sql)), statement_(on.get(), {doing, sql_.c_str()}, &counts.statements), run_(statement_.run()) {}
 
   execution* operator->() { return &run_; }
+  execution& operator*() { return run_; }
 
  private:
   std::string sql_;
@@ -107,19 +109,6 @@ void list_kind(database& on, const std::string& kind, const check_range& range, 
                      .id = run->integer(0),
                      .size = static_cast<std::size_t>(run->integer(6))});
   }
-}
-
-// A row of id, kind, key, payload, due, fence, attempt, error and died.
-dead_check dead_of(once& run) {
-  return {.id = run->integer(0),
-          .kind = std::string(run->bytes(1)),
-          .key = std::string(run->bytes(2)),
-          .payload = std::string(run->bytes(3)),
-          .due = instant_of(run->integer(4)),
-          .fence = run->integer(5),
-          .attempt = run->count(6),
-          .error = std::string(run->bytes(7)),
-          .died = instant_of(run->integer(8))};
 }
 
 // What is asked of the dead. The texts are followed by a LIMIT.
@@ -234,22 +223,13 @@ void read_all(database& on, const std::function<void(stored_check&&)>& check,
               counts);
   while (checks->step()) {
     counts.rows_read.fetch_add(1, std::memory_order_relaxed);
-    check({.kind = std::string(checks->bytes(0)),
-           .key = std::string(checks->bytes(1)),
-           .payload = std::string(checks->bytes(2)),
-           .due = instant_of(checks->integer(3)),
-           .fence = checks->integer(4),
-           .attempt = checks->count(5),
-           .running = !checks->is_null(6),
-           .lease = instant_of(checks->integer(6)),
-           .id = checks->integer(7),
-           .size = checks->bytes(2).size()});
+    check(stored_check_in(*checks, checks->bytes(0), checks->bytes(1), 2));
   }
   once buried(on, "reading all dead checks",
               "SELECT id,kind,key,payload,due,fence,attempt,error,died FROM timing_wheel_dead", counts);
   while (buried->step()) {
     counts.rows_read.fetch_add(1, std::memory_order_relaxed);
-    dead(dead_of(buried));
+    dead(dead_check_in(*buried));
   }
 }
 
@@ -264,12 +244,7 @@ std::vector<dead_check> list_dead(database& on, const dead_range& range, counter
   run->bind(from_the_end ? std::numeric_limits<std::int64_t>::max() : range.after);
   condition.bind(run);
   run->bind(count_of(range.limit));
-  std::vector<dead_check> found;
-  while (run->step()) {
-    found.push_back(dead_of(run));
-  }
-  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
-  return found;
+  return read_each(*run, counts, dead_check_in<execution>);
 }
 
 std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::size_t limit, std::size_t most,
@@ -282,16 +257,7 @@ std::vector<dead_group> count_dead(database& on, const dead_filter& which, std::
            counts);
   condition.bind(run);
   run->bind(count_of(most)).bind(count_of(limit));
-  std::vector<dead_group> found;
-  while (run->step()) {
-    found.push_back({.kind = std::string(run->bytes(0)),
-                     .error = std::string(run->bytes(1)),
-                     .count = static_cast<std::size_t>(run->integer(2)),
-                     .first = instant_of(run->integer(3)),
-                     .last = instant_of(run->integer(4))});
-  }
-  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
-  return found;
+  return read_each(*run, counts, dead_group_in<execution>);
 }
 
 void record(database& on, const audit_entry& entry, instant now, counters& counts) {
@@ -313,17 +279,7 @@ std::vector<audit_entry> audit(database& on, std::size_t limit, counters& counts
   once run(on, "reading the audit",
            "SELECT by,action,kind,subject,count,at FROM timing_wheel_audit ORDER BY id DESC LIMIT ?", counts);
   run->bind(count_of(limit));
-  std::vector<audit_entry> found;
-  while (run->step()) {
-    found.push_back({.by = std::string(run->bytes(0)),
-                     .action = std::string(run->bytes(1)),
-                     .kind = std::string(run->bytes(2)),
-                     .subject = std::string(run->bytes(3)),
-                     .count = static_cast<std::size_t>(run->integer(4)),
-                     .at = instant_of(run->integer(5))});
-  }
-  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
-  return found;
+  return read_each(*run, counts, audit_entry_in<execution>);
 }
 
 namespace {
@@ -372,18 +328,7 @@ std::vector<long_run> long_runs(database& on, counters& counts) {
            "SELECT l.node,c.kind,c.key,l.id,l.fence,l.begun,l.told FROM timing_wheel_long_run l "
            "JOIN timing_wheel_check c ON c.id=l.id AND c.fence=l.fence WHERE c.lease IS NOT NULL ORDER BY l.begun,l.id",
            counts);
-  std::vector<long_run> found;
-  while (run->step()) {
-    found.push_back({.node = std::string(run->bytes(0)),
-                     .kind = std::string(run->bytes(1)),
-                     .key = std::string(run->bytes(2)),
-                     .id = run->integer(3),
-                     .fence = run->integer(4),
-                     .begun = instant_of(run->integer(5)),
-                     .told = instant_of(run->integer(6))});
-  }
-  counts.rows_read.fetch_add(found.size(), std::memory_order_relaxed);
-  return found;
+  return read_each(*run, counts, long_run_in<execution>);
 }
 
 void tell_failed_runs(database& on, std::string_view node, std::span<const failed_run> runs, instant now,

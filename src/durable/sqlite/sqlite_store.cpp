@@ -16,6 +16,7 @@
 #include "durable/store/fail_point.hpp"
 #include "durable/store/instant.hpp"
 #include "durable/store/overview.hpp"
+#include "durable/store/rows.hpp"
 #include "shared/fork_watch.hpp"
 #include "timing_wheel/error.hpp"
 
@@ -413,21 +414,11 @@ void sqlite_store::implementation::see_pauses(bool has_read) {
   std::vector<drained_node> drained;
   if (has_kinds) {
     execution run = paused_kinds_.run();
-    while (run.step()) {
-      counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-      paused.push_back({std::string(run.bytes(0)), instant_of(run.integer(1))});
-    }
+    paused = read_each(run, counts_, paused_kind_in<execution>);
   }
   if (has_nodes) {
     execution run = drained_nodes_.run();
-    while (run.step()) {
-      counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-      drained_node& each = drained.emplace_back();
-      each.node = run.bytes(0);
-      each.since = instant_of(run.integer(1));
-      each.held = run.is_null(2) ? std::nullopt : std::optional(static_cast<std::size_t>(run.integer(2)));
-      each.told = instant_of(run.integer(3));
-    }
+    drained = read_each(run, counts_, drained_node_in<execution>);
   }
   paused_ = std::move(paused);
   drained_ = std::move(drained);
@@ -471,16 +462,7 @@ std::optional<stored_check> sqlite_store::implementation::find(std::string_view 
     return std::nullopt;
   }
   counts_.rows_read.fetch_add(1, std::memory_order_relaxed);
-  return stored_check{.kind = std::string(kind),
-                      .key = std::string(key),
-                      .payload = std::string(run.bytes(0)),
-                      .due = instant_of(run.integer(1)),
-                      .fence = run.integer(2),
-                      .attempt = run.count(3),
-                      .running = !run.is_null(4),
-                      .lease = instant_of(run.integer(4)),
-                      .id = run.integer(5),
-                      .size = run.bytes(0).size()};
+  return stored_check_in(run, kind, key, 0);
 }
 
 void sqlite_store::implementation::read_all(const std::function<void(stored_check&&)>& check,
