@@ -46,24 +46,24 @@ void add_name(written_query& query, std::string_view kind, std::string_view key_
 
 // What checks and dead checks have alike, as columns of a statement.
 struct columns {
-  array due{element::bigint};
-  array fence{element::bigint};
-  array attempt{element::integer};
-  array kind{element::text};
-  array key{element::bytea};
-  array payload{element::bytea};
-  parameters values;
-
   template <class Row>
-  void add(const Row& each) {
-    due.add(microseconds_of(each.due));
-    fence.add(each.fence);
-    attempt.add(each.attempt);
-    kind.add(each.kind);
-    key.add(each.key);
-    payload.add(each.payload);
+  explicit columns(std::span<const Row> all)
+      : due(element::bigint, all, [](const Row& each) { return microseconds_of(each.due); }),
+        fence(element::bigint, all, &Row::fence),
+        attempt(element::integer, all, &Row::attempt),
+        kind(element::text, all, &Row::kind),
+        key(element::bytea, all, &Row::key),
+        payload(element::bytea, all, &Row::payload) {
+    values.bind(due).bind(fence).bind(attempt).bind(kind).bind(key).bind(payload);
   }
-  void bind() { values.bind(due).bind(fence).bind(attempt).bind(kind).bind(key).bind(payload); }
+
+  array due;
+  array fence;
+  array attempt;
+  array kind;
+  array key;
+  array payload;
+  parameters values;
 };
 
 void add_condition(written_query& query, const dead_filter& which) {
@@ -266,21 +266,13 @@ std::size_t restore(connection& on, std::span<const stored_check> checks, std::s
   on.run(raise, parameters().bind(highest_fence(checks, dead)), true);
   std::size_t written = 0;
   if (!checks.empty()) {
-    columns all;
-    std::for_each(checks.begin(), checks.end(), [&](const stored_check& each) { all.add(each); });
-    all.bind();
+    columns all(checks);
     written = static_cast<std::size_t>(on.run(insert, all.values, true).changed());
   }
   if (!dead.empty()) {
-    columns all;
-    array error(element::bytea);
-    array died(element::bigint);
-    for (const dead_check& each : dead) {
-      all.add(each);
-      error.add(each.error);
-      died.add(microseconds_of(each.died));
-    }
-    all.bind();
+    columns all(dead);
+    array error(element::bytea, dead, &dead_check::error);
+    array died(element::bigint, dead, [](const dead_check& each) { return microseconds_of(each.died); });
     on.run(bury, all.values.bind(error).bind(died), true);
   }
   return written;

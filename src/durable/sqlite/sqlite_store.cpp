@@ -106,19 +106,19 @@ class sqlite_store::implementation final : public store {
     transact([&](store_transaction& /*open*/) { transaction_.tell_drained(node, held); });
   }
   void tell_long_runs(std::string_view node, std::span<const long_run> runs) override {
-    transact([&](store_transaction& /*open*/) { transaction_.tell_long_runs(node, runs); });
+    transact([&](store_transaction& open) { sqlite::tell_long_runs(*writer_, node, runs, open.now(), counts_); });
   }
   [[nodiscard]] std::vector<failed_run> failed_runs(std::span<const std::int64_t> ids) override {
     return look([&](database& on, instant /*at*/) { return sqlite::failed_runs(on, ids, counts_); });
   }
   void tell_failed_runs(std::string_view node, std::span<const failed_run> runs) override {
-    transact([&](store_transaction& /*open*/) { transaction_.tell_failed_runs(node, runs); });
+    transact([&](store_transaction& open) { sqlite::tell_failed_runs(*writer_, node, runs, open.now(), counts_); });
   }
   [[nodiscard]] std::optional<run_counts> runs_of_last_minute() override {
     return look([&](database& on, instant at) { return sqlite::runs_of_last_minute(on, at, counts_); });
   }
   void tell_runs(std::string_view /*node*/, const run_counts& since) override {
-    transact([&](store_transaction& /*open*/) { transaction_.tell_runs(since); });
+    transact([&](store_transaction& open) { sqlite::tell_runs(*writer_, since, open.now(), counts_); });
   }
   [[nodiscard]] store_counts counts() const noexcept override { return counts_.read(); }
   void adopt_wall_clock();

@@ -251,32 +251,30 @@ std::size_t writing_transaction::delete_dead(std::span<const std::int64_t> ids) 
 }
 
 // Not kept prepared: nobody pauses often.
-bool writing_transaction::pause(std::string_view kind) {
-  database_.execute(sql::make_paused_kinds);
-  statement once(database_.get(), sql::pause, &counts_.statements);
-  return once.run().bind_text(kind).bind(microseconds_of(now_)).finish() == 1;
+bool writing_transaction::mark(query make_table, query mark_it, std::string_view name) {
+  database_.execute(make_table);
+  statement once(database_.get(), mark_it, &counts_.statements);
+  return once.run().bind_text(name).bind(microseconds_of(now_)).finish() == 1;
 }
+
+bool writing_transaction::unmark(query look_for_table, query unmark_it, std::string_view name) {
+  if (database_.ask(look_for_table).empty()) {
+    return false;
+  }
+  statement once(database_.get(), unmark_it, &counts_.statements);
+  return once.run().bind_text(name).finish() == 1;
+}
+
+bool writing_transaction::pause(std::string_view kind) { return mark(sql::make_paused_kinds, sql::pause, kind); }
 
 bool writing_transaction::resume(std::string_view kind) {
-  if (database_.ask(sql::look_for_paused_kinds).empty()) {
-    return false;
-  }
-  statement once(database_.get(), sql::resume, &counts_.statements);
-  return once.run().bind_text(kind).finish() == 1;
+  return unmark(sql::look_for_paused_kinds, sql::resume, kind);
 }
 
-bool writing_transaction::drain(std::string_view node) {
-  database_.execute(sql::make_drained_nodes);
-  statement once(database_.get(), sql::drain, &counts_.statements);
-  return once.run().bind_text(node).bind(microseconds_of(now_)).finish() == 1;
-}
+bool writing_transaction::drain(std::string_view node) { return mark(sql::make_drained_nodes, sql::drain, node); }
 
 bool writing_transaction::end_drain(std::string_view node) {
-  if (database_.ask(sql::look_for_drained_nodes).empty()) {
-    return false;
-  }
-  statement once(database_.get(), sql::end_drain, &counts_.statements);
-  return once.run().bind_text(node).finish() == 1;
+  return unmark(sql::look_for_drained_nodes, sql::end_drain, node);
 }
 
 void writing_transaction::tell_drained(std::string_view node, std::size_t held) {
@@ -285,16 +283,6 @@ void writing_transaction::tell_drained(std::string_view node, std::size_t held) 
     once.run().bind_text(node).bind(count_of(held)).bind(microseconds_of(now_)).finish();
   }
 }
-
-void writing_transaction::tell_long_runs(std::string_view node, std::span<const long_run> runs) {
-  sqlite::tell_long_runs(database_, node, runs, now_, counts_);
-}
-
-void writing_transaction::tell_failed_runs(std::string_view node, std::span<const failed_run> runs) {
-  sqlite::tell_failed_runs(database_, node, runs, now_, counts_);
-}
-
-void writing_transaction::tell_runs(const run_counts& since) { sqlite::tell_runs(database_, since, now_, counts_); }
 
 std::size_t writing_transaction::restore(std::span<const stored_check> checks, std::span<const dead_check> dead) {
   const std::int64_t highest = highest_fence(checks, dead);

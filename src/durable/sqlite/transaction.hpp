@@ -60,9 +60,6 @@ class writing_transaction final : public store_transaction {
   bool drain(std::string_view node) override;
   bool end_drain(std::string_view node) override;
   void tell_drained(std::string_view node, std::size_t held);
-  void tell_long_runs(std::string_view node, std::span<const long_run> runs);
-  void tell_failed_runs(std::string_view node, std::span<const failed_run> runs);
-  void tell_runs(const run_counts& since);
   void record(const audit_entry& entry) override;
 
  protected:
@@ -72,6 +69,8 @@ class writing_transaction final : public store_transaction {
   template <class Visitor>
   void for_each_running(const Visitor& visit) const;
   void reset_what_runs() noexcept;
+  bool mark(query make_table, query mark_it, std::string_view name);
+  bool unmark(query look_for_table, query unmark_it, std::string_view name);
   void append(append_op& op);
   void append_some(std::span<append_op> ops, std::int64_t& last_id);
   [[nodiscard]] std::int64_t read_last_id();

@@ -15,6 +15,14 @@ namespace {
   throw timer_error(std::make_error_code(std::errc::operation_not_supported), what);
 }
 
+// \returns what `change` does, in a transaction of its own.
+template <class Change>
+bool transact_one(store& in, const Change& change) {
+  bool done = false;
+  in.transact([&](store_transaction& open) { done = change(open); });
+  return done;
+}
+
 }  // namespace
 
 void validate_node(std::string_view node) {
@@ -129,43 +137,31 @@ std::optional<std::vector<node_info>> store::nodes() { return std::nullopt; }
 std::vector<audit_entry> store::audit(std::size_t /*limit*/) { return {}; }
 
 bool store::revive_dead(std::int64_t id) {
-  bool done = false;
-  transact([&](store_transaction& open) { done = open.revive_dead({&id, 1}) == 1; });
-  return done;
+  return transact_one(*this, [&](store_transaction& open) { return open.revive_dead({&id, 1}) == 1; });
 }
 
 bool store::delete_dead(std::int64_t id) {
-  bool done = false;
-  transact([&](store_transaction& open) { done = open.delete_dead({&id, 1}) == 1; });
-  return done;
+  return transact_one(*this, [&](store_transaction& open) { return open.delete_dead({&id, 1}) == 1; });
 }
 
 bool store::pause(std::string_view kind) {
   validate_kind(std::string(kind), limits());
-  bool done = false;
-  transact([&](store_transaction& open) { done = open.pause(kind); });
-  return done;
+  return transact_one(*this, [&](store_transaction& open) { return open.pause(kind); });
 }
 
 bool store::resume(std::string_view kind) {
   validate_kind(std::string(kind), limits());
-  bool done = false;
-  transact([&](store_transaction& open) { done = open.resume(kind); });
-  return done;
+  return transact_one(*this, [&](store_transaction& open) { return open.resume(kind); });
 }
 
 bool store::drain(std::string_view node) {
   validate_node(node);
-  bool done = false;
-  transact([&](store_transaction& open) { done = open.drain(node); });
-  return done;
+  return transact_one(*this, [&](store_transaction& open) { return open.drain(node); });
 }
 
 bool store::end_drain(std::string_view node) {
   validate_node(node);
-  bool done = false;
-  transact([&](store_transaction& open) { done = open.end_drain(node); });
-  return done;
+  return transact_one(*this, [&](store_transaction& open) { return open.end_drain(node); });
 }
 
 void store::transact_within(const transaction_limits& /*limits*/, const std::function<void(store_transaction&)>& work) {
