@@ -372,9 +372,7 @@ bool is_known(durable::store& store, const std::string& kind) try {
   const auto nodes = store.nodes().value_or(std::vector<durable::node_info>());
   return store.count({.kind = kind}, 1) != 0 ||
          !store.list_dead({.limit = 1, .which = {.kind = kind}, .with_payloads = false}).empty() ||
-         std::any_of(nodes.begin(), nodes.end(), [&](const durable::node_info& of) {
-           return std::find(of.kinds.begin(), of.kinds.end(), kind) != of.kinds.end();
-         });
+         std::any_of(nodes.begin(), nodes.end(), [&](const durable::node_info& of) { return serves(of, kind); });
 } catch (const timer_error&) {
   return true;
 }

@@ -86,6 +86,8 @@ void tell_pattern(const desk& with);
 /// The filter in words: "kind verify, state due"; empty if it names nothing.
 [[nodiscard]] std::string words_of_filter(const options& chosen);
 
+/// Whether the node has a handler for the kind, as far as its kinds are known.
+[[nodiscard]] bool serves(const durable::node_info& node, const std::string& kind);
 /// How many live nodes have a handler for the kind; none if that cannot be known.
 [[nodiscard]] std::optional<std::size_t> live_handlers(const std::string& kind,
                                                        const std::optional<std::vector<durable::node_info>>& nodes,

@@ -170,6 +170,10 @@ std::string words_of_filter(const options& chosen) {
   return words;
 }
 
+bool serves(const durable::node_info& node, const std::string& kind) {
+  return std::find(node.kinds.begin(), node.kinds.end(), kind) != node.kinds.end();
+}
+
 std::optional<std::size_t> live_handlers(const std::string& kind,
                                          const std::optional<std::vector<durable::node_info>>& nodes, instant now) {
   if (!nodes) {
@@ -180,7 +184,7 @@ std::optional<std::size_t> live_handlers(const std::string& kind,
   for (const durable::node_info& each : *nodes) {
     if (each.until > now) {
       some_unknown = some_unknown || each.kinds.empty();
-      count += std::find(each.kinds.begin(), each.kinds.end(), kind) != each.kinds.end() ? 1U : 0U;
+      count += serves(each, kind) ? 1U : 0U;
     }
   }
   return count == 0 && some_unknown ? std::nullopt : std::optional(count);
@@ -190,8 +194,7 @@ bool silent_handlers(const std::string& kind, const std::optional<std::vector<du
                      instant now) {
   constexpr std::chrono::minutes just_now(1);
   return nodes && std::any_of(nodes->begin(), nodes->end(), [&](const durable::node_info& each) {
-           return each.until <= now && now - each.until < just_now &&
-                  std::find(each.kinds.begin(), each.kinds.end(), kind) != each.kinds.end();
+           return each.until <= now && now - each.until < just_now && serves(each, kind);
          });
 }
 

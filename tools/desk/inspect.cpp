@@ -399,10 +399,9 @@ std::vector<std::string> likely_holders([[maybe_unused]] const desk& with, [[may
 #ifdef TIMING_WHEEL_DESK_POSTGRES
   if (with.where.type == "postgres") {
     const std::vector<durable::node_info> nodes = with.store.nodes().value_or(std::vector<durable::node_info>());
-    const auto serves = [&](const std::string& name) {
-      return std::any_of(nodes.begin(), nodes.end(), [&](const durable::node_info& of) {
-        return of.name == name && std::find(of.kinds.begin(), of.kinds.end(), kind) != of.kinds.end();
-      });
+    const auto may_have_it = [&](const std::string& name) {
+      return std::any_of(nodes.begin(), nodes.end(),
+                         [&](const durable::node_info& of) { return of.name == name && serves(of, kind); });
     };
     on_server_if_it_writes(with, [&](PGconn* on) {
       const rows_pointer rows = ask(on,
@@ -410,7 +409,7 @@ std::vector<std::string> likely_holders([[maybe_unused]] const desk& with, [[may
                                         ".share WHERE share=$1::bigint&63 AND owner IS NOT NULL ORDER BY owner",
                                     {std::to_string(id)});
       for (int row = 0; row < PQntuples(rows.get()); ++row) {
-        if (std::string owner = cell(rows, row, 0); serves(owner)) {
+        if (std::string owner = cell(rows, row, 0); may_have_it(owner)) {
           found.push_back(std::move(owner));
         }
       }

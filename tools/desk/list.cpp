@@ -72,12 +72,16 @@ namespace {
 
 constexpr std::size_t in_page = 1000;
 
-// `cursor` leads to the others, in a list that has one.
-void tell_limit(const desk& with, std::size_t count, const std::string& cursor = {}) {
+// The end of a list. `cursor` leads to the others, in a list that has one.
+exit_status end_list(const desk& with, const table& rows, std::size_t count, const std::string& cursor = {}) {
+  if (!with.chosen.as_json && count > 0) {
+    rows.write(with.out);
+  }
   if (count == with.chosen.limit) {
     with.err << "no more than " << common::grouped(count) << " are shown: give a higher --limit"
              << (cursor.empty() ? "" : ", or go on with --after " + cursor) << '\n';
   }
+  return count > 0 ? exit_status::done : exit_status::nothing_matched;
 }
 
 // A line for programs.
@@ -100,8 +104,7 @@ exit_status list_groups(const desk& with) {
     for (const durable::dead_group& each : groups) {
       with.out << json_of(each).dump() << '\n';
     }
-    tell_limit(with, groups.size());
-    return groups.empty() ? exit_status::nothing_matched : exit_status::done;
+    return end_list(with, rows, groups.size());
   }
   auto folded = fold(groups);
   folded.resize(std::min(folded.size(), with.chosen.limit));
@@ -109,14 +112,11 @@ exit_status list_groups(const desk& with) {
     rows.add({one_line(each.kind), common::grouped(each.count), common::grouped(texts), from_now(each.first, now),
               from_now(each.last, now), one_line(each.error, 1000)});
   }
-  if (!folded.empty()) {
-    rows.write(with.out);
-  }
-  tell_limit(with, folded.size());
+  const exit_status ended = end_list(with, rows, folded.size());
   if (!all_seen) {
     with.err << "of no more than " << common::grouped(limit) << " texts\n";
   }
-  return groups.empty() ? exit_status::nothing_matched : exit_status::done;
+  return ended;
 }
 
 exit_status list_the_dead(const desk& with) {
@@ -145,11 +145,7 @@ exit_status list_the_dead(const desk& with) {
     }
     cursor = cursor_of(page.back());
   }
-  if (!with.chosen.as_json && count > 0) {
-    rows.write(with.out);
-  }
-  tell_limit(with, count, cursor);
-  return count > 0 ? exit_status::done : exit_status::nothing_matched;
+  return end_list(with, rows, count, cursor);
 }
 
 }  // namespace
@@ -202,11 +198,7 @@ exit_status list(const desk& with) {
     range.after = {page.back().due, page.back().id};
     cursor = cursor_of(page.back());
   }
-  if (!with.chosen.as_json && count > 0) {
-    rows.write(with.out);
-  }
-  tell_limit(with, count, cursor);
-  return count > 0 ? exit_status::done : exit_status::nothing_matched;
+  return end_list(with, rows, count, cursor);
 }
 
 exit_status audit(const desk& with) {
@@ -223,11 +215,7 @@ exit_status audit(const desk& with) {
                 one_line(each.kind), one_line(each.subject), std::to_string(each.count)});
     }
   }
-  if (!with.chosen.as_json && !lines.empty()) {
-    rows.write(with.out);
-  }
-  tell_limit(with, lines.size());
-  return lines.empty() ? exit_status::nothing_matched : exit_status::done;
+  return end_list(with, rows, lines.size());
 }
 
 }  // namespace timing_wheel::desk
