@@ -50,17 +50,12 @@ array::array(element type) : type_(type) {
 
 array& array::add(std::int64_t value) {
   ++count_;
-  const std::uint32_t width = type_ == element::smallint ? 2 : type_ == element::integer ? 4 : 8;
-  append_number(bytes_, width);
-  switch (width) {
-    case 2:
-      append_number(bytes_, static_cast<std::int16_t>(value));
-      break;
-    case 4:
-      append_number(bytes_, static_cast<std::int32_t>(value));
-      break;
-    default:
-      append_number(bytes_, value);
+  if (type_ == element::integer) {
+    append_number(bytes_, std::uint32_t{4});  // its width
+    append_number(bytes_, static_cast<std::int32_t>(value));
+  } else {
+    append_number(bytes_, std::uint32_t{8});
+    append_number(bytes_, value);
   }
   return *this;
 }

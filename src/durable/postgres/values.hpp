@@ -23,7 +23,7 @@ namespace timing_wheel::durable::postgres {
 [[nodiscard]] std::string sqlstate_of(int code);
 
 /// The types of an array's elements: PostgreSQL's numbers for them.
-enum class element : std::uint32_t { bytea = 17, bigint = 20, smallint = 21, integer = 23, text = 25 };
+enum class element : std::uint32_t { bytea = 17, bigint = 20, integer = 23, text = 25 };
 
 /// An array of one dimension.
 class array {
