@@ -108,14 +108,6 @@ class Versions(unittest.TestCase):
 
 
 class Meson(unittest.TestCase):
-    def test_builds_the_sources_of_cmake(self):
-        self.assertEqual(sources_of(MESON, "core_sources = files("), sources_of(CMAKE, "add_library(timing_wheel\n"))
-        self.assertEqual(sources_of(MESON, "durable_sources = files("),
-                         sources_of(DURABLE, "add_library(timing_wheel_durable\n"))
-        for database in ("sqlite", "postgres"):
-            self.assertEqual(sources_of(MESON, f"{database}_sources = files("),
-                             re.findall(rf"src/durable/{database}/\w+\.cpp", DURABLE))
-
     def test_gives_a_shared_durable_library_what_cmake_gives_it(self):
         begin = DURABLE.index("if(BUILD_SHARED_LIBS)")
         self.assertEqual(sources_of(MESON, "durable_sources += files("), sources_of(DURABLE[begin:], "target_sources("))
