@@ -183,7 +183,6 @@ int serve(const options& chosen) {
 }
 
 int run(int argc, char** argv) {
-  common::report_large_files();
   options chosen;
   std::string time = "5s";
   std::string idle = "10s";
@@ -220,13 +219,5 @@ int run(int argc, char** argv) {
 }  // namespace echo
 
 int main(int argc, char** argv) {
-  try {
-    return echo::run(argc, argv);
-  } catch (const common::usage_error& error) {
-    std::cerr << common::program_name("echo_server") << ": " << error.what() << '\n';
-    return common::exit_usage;
-  } catch (const std::exception& error) {
-    std::cerr << common::program_name("echo_server") << ": " << error.what() << '\n';
-    return common::exit_failed;
-  }
+  return common::run_program("echo_server", [&] { return echo::run(argc, argv); });
 }

@@ -1,7 +1,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -77,7 +76,6 @@ int run_and_report(const options& chosen, std::istream& orders) {
 }
 
 int run(int argc, char** argv) {
-  common::report_large_files();
   if (argc == 4 && std::string_view(argv[1]) == "--worker") {  // as `run_durable` starts it
     run_worker(std::stoll(argv[2]), std::chrono::nanoseconds(std::stoll(argv[3])));
     return 0;
@@ -97,11 +95,6 @@ int run(int argc, char** argv) {
   return run_and_report(chosen, orders);
 }
 
-int fail(const char* message, int status) {
-  std::cerr << common::program_name("order_compensation") << ": " << message << '\n';
-  return status;
-}
-
 }  // namespace
 
 #ifndef ORDER_COMPENSATION_DURABLE
@@ -115,16 +108,11 @@ void run_worker(std::int64_t /*number*/, std::chrono::nanoseconds /*delay*/) {}
 }  // namespace order_compensation
 
 int main(int argc, char** argv) {
-  using namespace order_compensation;  // NOLINT(google-build-using-namespace): as if it stood there
-  try {
-    return run(argc, argv);
-  } catch (const common::usage_error& error) {
-    return fail(error.what(), common::exit_usage);
-  } catch (const timing_wheel::timer_error& error) {
-    return fail(error.what(), common::exit_usage);
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory", common::exit_failed);
-  } catch (const std::exception& error) {
-    return fail(error.what(), common::exit_failed);
-  }
+  return common::run_program("order_compensation", [&] {
+    try {
+      return order_compensation::run(argc, argv);
+    } catch (const timing_wheel::timer_error& error) {
+      throw common::usage_error(error.what());
+    }
+  });
 }

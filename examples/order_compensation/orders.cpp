@@ -32,8 +32,8 @@ orders_file read_orders(std::istream& in, const std::string& name, common::progr
       file.reported.push_back(std::to_string(line) + ": " + reason);
     }
   };
-  const auto add = [&](const common::order_row& row) {
-    file.orders.push_back({row.purchased, row.approved});
+  const auto add = [&](const order& row) {
+    file.orders.push_back(row);
     if (constexpr std::size_t often = 4096; file.orders.size() % often == 0) {
       shown.show("read " + std::to_string(file.orders.size()) + " orders");
     }
@@ -42,7 +42,7 @@ orders_file read_orders(std::istream& in, const std::string& name, common::progr
     common::orders_table table(in);
     for (bool more = true; more;) {
       try {
-        const std::optional<common::order_row> row = table.next();
+        const std::optional<order> row = table.next();
         more = row.has_value();
         if (row) {
           add(*row);

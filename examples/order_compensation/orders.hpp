@@ -16,11 +16,7 @@
 
 namespace order_compensation {
 
-/// One good row of a file. Times are UTC.
-struct order {
-  std::chrono::sys_seconds purchased;
-  std::optional<std::chrono::sys_seconds> approved;  ///< Not before `purchased`; none: never.
-};
+using order = common::order_row;
 
 struct orders_file {
   std::vector<order> orders;          ///< In the order of the file.

@@ -8,14 +8,6 @@ namespace order_compensation {
 
 double seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
-std::string with_decimals(double number, int decimals) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(decimals) << number;
-  const std::string digits = text.str();
-  const std::size_t point = digits.find('.');
-  return grouped(std::stoull(digits.substr(0, point))) + (point == std::string::npos ? "" : digits.substr(point));
-}
-
 std::uint64_t per_second(std::uint64_t count, std::chrono::nanoseconds duration) {
   return duration.count() <= 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(count) / seconds(duration));
 }

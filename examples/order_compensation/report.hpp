@@ -15,9 +15,9 @@
 namespace order_compensation {
 
 using common::grouped;
+using common::with_decimals;
 
 [[nodiscard]] double seconds(std::chrono::nanoseconds duration);
-[[nodiscard]] std::string with_decimals(double number, int decimals);
 /// 0 if no time has passed.
 [[nodiscard]] std::uint64_t per_second(std::uint64_t count, std::chrono::nanoseconds duration);
 

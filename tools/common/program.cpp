@@ -8,11 +8,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <limits>
+#include <new>
 #include <ostream>
+#include <sstream>
 
 namespace common {
 namespace {
@@ -44,12 +48,37 @@ std::string program_name(const char* own) {
   return command == nullptr || *command == '\0' ? own : command;
 }
 
+int run_program(const char* own, const std::function<int()>& run) {
+  const auto fail = [own](const char* message, int status) {
+    std::cerr << program_name(own) << ": " << message << '\n';
+    return status;
+  };
+  report_large_files();
+  try {
+    return run();
+  } catch (const usage_error& error) {
+    return fail(error.what(), exit_usage);
+  } catch (const std::bad_alloc&) {
+    return fail("not enough memory", exit_failed);
+  } catch (const std::exception& error) {
+    return fail(error.what(), exit_failed);
+  }
+}
+
 std::string grouped(std::uint64_t number) {
   std::string digits = std::to_string(number);
   for (std::size_t end = digits.size(); end > 3; end -= 3) {
     digits.insert(end - 3, " ");
   }
   return digits;
+}
+
+std::string with_decimals(double number, int decimals) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(decimals) << number;
+  const std::string digits = text.str();
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  return grouped(std::stoull(digits.substr(0, point))) + digits.substr(point);
 }
 
 std::string quoted(std::string_view field) {

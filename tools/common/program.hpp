@@ -27,8 +27,13 @@ class failure : public std::runtime_error {
 /// What the user types to run this program. The script that runs it says so in TIMING_WHEEL_COMMAND; else it is `own`.
 [[nodiscard]] std::string program_name(const char* own);
 
+/// What `main` returns: the status of `run`, or one for what it throws, which is told in a line. From then on a write
+/// beyond the largest size of a file fails (`report_large_files`).
+[[nodiscard]] int run_program(const char* own, const std::function<int()>& run);
+
 /// 1234567 as "1 234 567".
 [[nodiscard]] std::string grouped(std::uint64_t number);
+[[nodiscard]] std::string with_decimals(double number, int decimals);
 
 /// A field as it can be shown in one short line, in quotes.
 [[nodiscard]] std::string quoted(std::string_view field);

@@ -9,8 +9,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "common/orders_table.hpp"
-
 namespace timing_wheel::compare {
 namespace {
 
@@ -41,14 +39,14 @@ void check_range(std::chrono::sys_seconds time) {
   }
 }
 
-std::vector<order_times> read_orders(const std::string& path, std::istream& in) {
+std::vector<common::order_row> read_orders(const std::string& path, std::istream& in) {
   common::orders_table table(in);
-  std::vector<order_times> orders;
+  std::vector<common::order_row> orders;
   try {
     while (const auto row = table.next()) {
       check_range(row->purchased);
       check_range(row->approved.value_or(row->purchased));
-      orders.push_back({row->purchased, row->approved});
+      orders.push_back(*row);
     }
   } catch (const common::row_error& error) {
     refuse(path, table.line(), error.what());

@@ -1,23 +1,17 @@
 #pragma once
 
-#include <chrono>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/orders_table.hpp"
 #include "compare/options.hpp"
 
 namespace timing_wheel::compare {
 
-struct order_times {
-  std::chrono::sys_seconds purchased;
-  std::optional<std::chrono::sys_seconds> approved;  ///< Not before `purchased`; none: never.
-};
-
 /// A file that `--delays csv:FILE` names: one of the two is not empty.
 struct timers_file {
   std::vector<nanoseconds> delays;
-  std::vector<order_times> orders;
+  std::vector<common::order_row> orders;
 };
 
 /// \throws usage_error naming the file, the line and what is wrong with it.

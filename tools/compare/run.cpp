@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <ctime>
-#include <map>
 #include <span>
 #include <utility>
 
@@ -285,7 +284,9 @@ class counter {
     };
     if (!lateness_.empty()) {
       result_.lateness = {*std::max_element(lateness_.begin(), lateness_.end()), quantile(0.5), quantile(0.99)};
-      result_.lateness_ticks = {late_ticks_.rbegin()->first, late_quantile(0.5), late_quantile(0.99)};
+      const auto& [max, p50, p99] = result_.lateness;
+      // A deadline is less than a tick before the tick in which it is due, so whole ticks count from there.
+      result_.lateness_ticks = {scale_.whole_ticks(max), scale_.whole_ticks(p50), scale_.whole_ticks(p99)};
       count_lateness_parts();
     }
   }
@@ -325,7 +326,6 @@ class counter {
     --pending_;
     const nanoseconds now = scale_.begin_of(when).time_since_epoch();
     const nanoseconds due = plan_.timers[timer].due;
-    const tick due_tick = scale_.ceil(time_point(due));
     result_.first_fire = result_.fired++ == 0 ? now : result_.first_fire;
     result_.last_fire = now;
     result_.early += now < due ? 1U : 0U;
@@ -333,20 +333,7 @@ class counter {
         when != fires_at(result_.spec, sizes_, in_ticks(plan_.timers[timer], result_.spec.tick)) ? 1U : 0U;
     result_.fired_set += scatter(timer);
     result_.fired_ticks += scatter(timer ^ scatter(when));
-    ++late_ticks_[when - std::min(when, due_tick)];
     lateness_.push_back(now - due);
-  }
-
-  [[nodiscard]] tick late_quantile(double share) const {
-    const auto rank = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(lateness_.size())));
-    std::uint64_t seen = 0;
-    for (const auto& [late, count] : late_ticks_) {
-      seen += count;
-      if (seen >= rank) {
-        return late;
-      }
-    }
-    return 0;
   }
 
   const workload& plan_;
@@ -355,7 +342,6 @@ class counter {
   wheel_sizes sizes_;
   std::vector<state> states_;
   std::vector<nanoseconds> lateness_;
-  std::map<tick, std::uint64_t> late_ticks_;
   heartbeat beat_;
   bool tracing_;
   std::size_t pending_ = 0;

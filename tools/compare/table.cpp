@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <cmath>
-#include <iomanip>
-#include <sstream>
 
 #include "compare/families.hpp"
 #include "compare/output.hpp"
@@ -11,17 +8,9 @@ namespace {
 
 using kind = engine_spec::kind;
 
-std::string with_decimals(double number, int decimals) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(decimals) << number;
-  const std::string digits = text.str();
-  const std::size_t point = std::min(digits.find('.'), digits.size());
-  return grouped(std::stoull(digits.substr(0, point))) + digits.substr(point);
-}
-
 /// Three significant digits, or the whole number.
 std::string short_number(double number) {
-  return with_decimals(number, number >= 100 || number == 0 ? 0 : number >= 10 ? 1 : 2);
+  return common::with_decimals(number, number >= 100 || number == 0 ? 0 : number >= 10 ? 1 : 2);
 }
 
 /// Columns as wide as their widest cell; the first is aligned to the left.

@@ -125,16 +125,16 @@ void sort_cancellations(workload& plan) {
 }
 
 /// The orders are the workload: when they come, and which are cancelled.
-void plan_orders(workload& plan, std::vector<order_times> orders, const workload_spec& spec) {
+void plan_orders(workload& plan, std::vector<common::order_row> orders, const workload_spec& spec) {
   if (spec.arrivals || spec.cancel) {
     throw usage_error("--delays csv:" + spec.delays.file + " is a file of orders, which tells when they come and are " +
                       "cancelled: " + (spec.arrivals ? "--arrivals" : "--cancel") + " cannot be given with it");
   }
   std::stable_sort(orders.begin(), orders.end(),
-                   [](const order_times& a, const order_times& b) { return a.purchased < b.purchased; });
+                   [](const common::order_row& a, const common::order_row& b) { return a.purchased < b.purchased; });
   orders.resize(std::min<std::uint64_t>(orders.size(), spec.timers.value_or(orders.size())));
   const auto first = orders.front().purchased;
-  for (const order_times& one : orders) {
+  for (const common::order_row& one : orders) {
     const nanoseconds arrival = one.purchased - first;
     planned_timer timer{arrival, arrival + order_delay, never_cancelled};
     if (one.approved && *one.approved - one.purchased < order_delay) {

@@ -4,18 +4,12 @@
 #include <string>
 #include <system_error>
 
+#include "coroutines/task.hpp"
+
 using namespace std::chrono_literals;
 using namespace timing_wheel;
 
-struct coroutine {
-  struct promise_type {
-    coroutine get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() {}
-  };
-};
+using coroutine = example::task<>;
 
 struct page {
   bool await_ready() const;
