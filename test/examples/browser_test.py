@@ -355,9 +355,8 @@ def main():
     global TOOL, FOLDER
     TOOL, FOLDER = sys.argv[1], Path(sys.argv[2])
     script = Path(TOOL).with_name("report.py")
-    drawn = any(subprocess.run([python, script, "--check"], stderr=subprocess.DEVNULL, check=False).returncode == 0
-                for python in ("python3", "/usr/bin/python3") if shutil.which(python))
-    if browser() is None or not drawn:
+    drawn = subprocess.run([sys.executable, script, "--check"], stderr=subprocess.DEVNULL, check=False)
+    if browser() is None or drawn.returncode != 0:
         print("skipped: it needs chromium and python3-matplotlib", file=sys.stderr)
         return SKIP
     os.environ["LC_ALL"] = "C.UTF-8"

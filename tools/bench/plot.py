@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Draws what the benchmarks measured: plot.py DIRECTORY FILE...
 
-  plot.py --check      is the plotting tool there?
-
 Each FILE was written by engine_bench or service_bench with --benchmark_out=FILE. What several files or repetitions say
 of one benchmark is drawn as its median. A picture for which there is nothing is left out, and an older one of it stays.
 Drawn by Matplotlib, with the look of compare/report.py.
@@ -356,8 +354,6 @@ PICTURES = (by_workload, by_size, longest_step, by_wheel_size, by_share, service
 
 
 def main():
-    if sys.argv[1:] == ["--check"]:
-        return 0
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     try:

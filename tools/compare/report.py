@@ -14,6 +14,7 @@ import io
 import itertools
 import json
 import math
+import os
 import re
 import sys
 
@@ -24,6 +25,9 @@ try:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 except ImportError as error:
+    system = "/usr/bin/python3"  # its packages may be where those of the first Python are not
+    if sys.executable != system and os.path.exists(system):
+        os.execv(system, [system, *sys.orig_argv[1:]])
     sys.exit(f"report.py: {error}; install Matplotlib: apt-get install python3-matplotlib")
 
 # Matplotlib draws in the colours on the left, which stand for nothing else; the page gives each its colour in either

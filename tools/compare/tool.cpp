@@ -127,37 +127,29 @@ int run_command(std::vector<std::string> command, bool quiet) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/// What draws: `report.py` beside this program, and a Python that has Matplotlib.
-struct report_script {
-  std::string python;
-  std::string path;
-};
-
-/// \throws usage_error telling what to install if one of the two is not there.
-report_script find_report_script() {
+/// What draws: `report.py` beside this program. \throws usage_error telling what to install if it, or a Python that has
+/// Matplotlib, is not there.
+std::string find_report_script() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path path = self.parent_path() / "report.py";
   if (error || !std::filesystem::exists(path)) {
     throw usage_error("--report: " + path.string() + ", which draws the pictures, is not there");
   }
-  // The first may be another than the system's, without its packages.
-  for (const char* const python : {"python3", "/usr/bin/python3"}) {
-    if (run_command({python, path.string(), "--check"}, true) == 0) {
-      return {python, path.string()};
-    }
+  if (run_command({"python3", path.string(), "--check"}, true) != 0) {
+    throw usage_error("--report: Python 3 with Matplotlib draws the pictures: apt-get install python3-matplotlib");
   }
-  throw usage_error("--report: Python 3 with Matplotlib draws the pictures: apt-get install python3-matplotlib");
+  return path.string();
 }
 
 /// The script reads the counts from a file; without `--json`, from one that goes away.
-void write_report(const options& chosen, const report_script& script, const comparison& all) {
+void write_report(const options& chosen, const std::string& script, const comparison& all) {
   const bool keep = chosen.json.has_value();
   const std::string json = keep ? *chosen.json : *chosen.report + ".json." + std::to_string(::getpid());
   if (!keep) {
     write_json_file(json, all);
   }
-  const bool drawn = run_command({script.python, script.path, json, *chosen.report}, false) == 0;
+  const bool drawn = run_command({"python3", script, json, *chosen.report}, false) == 0;
   if (!keep) {
     std::error_code ignored;
     std::filesystem::remove(json, ignored);
@@ -169,7 +161,7 @@ void write_report(const options& chosen, const report_script& script, const comp
 
 /// The files first: a reader of the table that goes away may end this program.
 /// \returns whether every output was written, but for the report of a part, which there is not.
-bool write_outputs(const options& chosen, const report_script& script, const comparison& all, std::ostream& out,
+bool write_outputs(const options& chosen, const std::string& script, const comparison& all, std::ostream& out,
                    std::ostream& err) {
   bool good = !chosen.json || attempt(err, [&] { write_json_file(*chosen.json, all); });
   if (chosen.report && !all.interrupted_by.empty()) {
@@ -191,7 +183,7 @@ bool write_outputs(const options& chosen, const report_script& script, const com
 
 int run_tool(const options& chosen, std::ostream& out, std::ostream& err, const engine_runner& run,
              const std::atomic<bool>& stop) {
-  report_script script;
+  std::string script;
   if (chosen.report) {
     script = find_report_script();
     common::check_target("--report", *chosen.report);
