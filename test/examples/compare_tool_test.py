@@ -61,17 +61,12 @@ class Files(ProgramTest):
         for text, reason in ((b"", "the file is empty"), (b"\n", "the file is empty"), (b"delay_ms\n", "no row"),
                              (HEADER.encode(), "no row"),
                              (capitals, "line 1: the header has no column order_id"),
-                             (b"1,2\n", "line 1: the header has no column order_id"),
                              (b"1\n1,2\n", "line 2: too many columns"),
                              (b'1\n"2\n', "line 2: a quote is not closed"),
-                             (b"1\n" + b"2" * (1 << 24), "line 2: the line is longer than 16 MiB"),
                              (b"abc\n5\n", "line 1: 'abc' is not a delay in milliseconds and not the header delay_ms"),
                              (b"1e400\n5\n", "line 1: '1e400' is not a delay in milliseconds"),
                              (b"\x7fELF" + bytes(20), "line 1: there is a NUL byte, so the line is not text"),
-                             (b"1\n2\n3\0\n", "line 3: there is a NUL byte"),
-                             (HEADER.encode() + b"a,b,2018-01-01 00:00:00,\n\0", "line 3: there is a NUL byte"),
                              (HEADER.encode() + b"a,b,\x1b[31m,\n", "line 2: order_purchase_timestamp '?[31m'"),
-                             (HEADER.encode() + b"a,b,2018-01-01 00:00:00,\n" * 2, "'a' was on line 2 already"),
                              (HEADER.encode() + b"a,b,1800-01-01 00:00:00,\n", "line 2: a time is not within 100"),
                              (b"1\nx\n", "line 2: 'x' is not a delay")):
             with self.subTest(text=text[:20]):

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Holds the recipes in packaging/ against the project of CMake: packaging_test.py SOURCE_DIRECTORY.
 
-They repeat what CMakeLists.txt and cmake/ say (versions, sources, options, what is needed), and nobody builds all of
-them.
+They repeat what CMakeLists.txt and cmake/ say (versions, options, what is needed), and nobody builds all of them.
 """
 
 import json
