@@ -53,8 +53,7 @@ endif()
 # Its fences stand beside locks, and the thread sanitizer knows none.
 target_compile_definitions(timing_wheel_durable PRIVATE BOOST_ASIO_DISABLE_FENCED_BLOCK)
 target_include_directories(timing_wheel_durable PRIVATE src)
-set_target_properties(timing_wheel_durable PROPERTIES
-  EXPORT_NAME durable CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+set_target_properties(timing_wheel_durable PROPERTIES EXPORT_NAME durable POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(timing_wheel_durable
   PUBLIC timing_wheel
   PRIVATE $<BUILD_INTERFACE:timing_wheel_warnings>)

@@ -30,7 +30,6 @@ function(timing_wheel_lint_together name rules)
   add_library(${name} OBJECT)
   target_compile_features(${name} PRIVATE cxx_std_20)
   set_target_properties(${name} PROPERTIES
-    CXX_EXTENSIONS OFF
     CXX_CLANG_TIDY "${CMAKE_CXX_CLANG_TIDY};--config-file=${PROJECT_SOURCE_DIR}/${rules}"
     UNITY_BUILD ON
     UNITY_BUILD_UNIQUE_ID main) # else there would be several functions of that name
