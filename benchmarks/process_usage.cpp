@@ -4,50 +4,28 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
-#include <limits>
-#include <string>
 
 namespace timing_wheel::bench {
 namespace {
 
-std::chrono::nanoseconds cpu_of(decltype(RUSAGE_SELF) whom) {
+rusage usage_of(decltype(RUSAGE_SELF) whom) {
   rusage used{};
   ::getrusage(whom, &used);
+  return used;
+}
+
+std::chrono::nanoseconds cpu_of(const rusage& used) {
   return std::chrono::seconds(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
          std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-}
-
-std::uint64_t voluntary_switches_of(const std::filesystem::path& thread) {
-  std::ifstream status(thread / "status");
-  for (std::string key; status >> key;) {
-    if (key == "voluntary_ctxt_switches:") {
-      std::uint64_t switches = 0;
-      status >> switches;
-      return switches;
-    }
-    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return 0;
-}
-
-std::uint64_t voluntary_switches_of_others() {
-  const std::string self = std::to_string(::gettid());
-  std::uint64_t sum = 0;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    if (thread.path().filename() != self) {
-      sum += voluntary_switches_of(thread.path());
-    }
-  }
-  return sum;
 }
 
 }  // namespace
 
 process_usage usage_now() {
-  const std::chrono::nanoseconds cpu = cpu_of(RUSAGE_SELF);
-  return {cpu, cpu - cpu_of(RUSAGE_THREAD), voluntary_switches_of_others()};
+  const rusage all = usage_of(RUSAGE_SELF);
+  const rusage own = usage_of(RUSAGE_THREAD);
+  return {cpu_of(all), cpu_of(all) - cpu_of(own), static_cast<std::uint64_t>(all.ru_nvcsw - own.ru_nvcsw)};
 }
 
 std::size_t resident_bytes() {

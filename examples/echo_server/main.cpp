@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -53,16 +54,6 @@ void allow_files(std::size_t connections) {
   }
   files.rlim_cur = needed;
   setrlimit(RLIMIT_NOFILE, &files);
-}
-
-double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-}
-
-double processor_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
 }
 
 double peak_mebibytes() {
@@ -170,7 +161,7 @@ int serve(const options& chosen) {
   boost::asio::steady_timer look(context, chosen.time + chosen.idle / 4);
   look.async_wait([&full](const error_code& /*error*/) { full = memory::now(); });
   context.run();
-  const double processor = processor_seconds();
+  const double processor = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   const double peak = peak_mebibytes();
   int status = 0;
   waitpid(child, &status, 0);
