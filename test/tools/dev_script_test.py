@@ -35,8 +35,7 @@ class DevTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.tree, self.bin, self.calls_file = (Path(folder.name, name) for name in ("tree", "bin", "calls"))
         self.bin.mkdir()
-        for name in ("dev", "tools/install", "tools/bare", "tools/skipped.awk", "tools/bench/compare_commit",
-                     "test/install/run"):
+        for name in ("dev", "tools/install", "tools/bare", "tools/skipped.awk", "test/install/run"):
             self.file(name, (SOURCE / name).read_text(encoding="utf-8"), (SOURCE / name).stat().st_mode)
         self.file("CMakePresets.json")
         for tool in SHELL_TOOLS:
@@ -169,9 +168,9 @@ class DevTest(unittest.TestCase):
                 ("site", "x|--check x|--serve --check|", "[--check | --serve]"), ("stress", "10 x|x|0", "[FACTOR]"),
                 ("wheel", "x|--check x|", "[--check|--serve]"), ("sanitize", "x|", "tsan"),
                 ("bare", "11|12.13|--last 12 x", "[12] [13]"), ("fuzz", "60 nosuch", "no such fuzz target: nosuch"),
-                ("models", "nosuch", "no such model: nosuch"), ("bench", "--compare", "which commit?"),
-                ("bench", "--compare A --rounds x|--compare A --rounds=0|--compare A --rounds", "--rounds 5"),
-                ("bench", "--compare A --counter", "which counter?"),
+                ("models", "nosuch", "no such model: nosuch"),
+                ("bench", "x|--compare|--compare --rounds 5|--compare A --rounds x|--compare A --rounds=0|"
+                 "--compare A --rounds|--compare A --counter", "--compare COMMIT [--rounds N] [--counter NAME]"),
                 ("packages", "true|nosuch|--quick nosuch|--nosuch||build.deb", "there are texts build")):
             for arguments in given.split("|"):
                 done = self.dev(command, *(each.replace(".", " ") for each in arguments.split(" ")), status=1)
