@@ -1,4 +1,4 @@
-# Not part of the core: checks that survive the process.
+# Not part of the core: checks that survive the process. The wrap for Meson reads the lists of sources, too.
 add_library(timing_wheel_durable
   src/durable/scheduler.cpp
   src/durable/on_timer.cpp
