@@ -176,9 +176,6 @@ inline all_make_void() {
 #if LEASED + TAKERS > 1
   make_void(1);
 #endif
-#if LEASED + TAKERS > 2
-  make_void(2);
-#endif
   skip
 }
 
@@ -266,10 +263,8 @@ inline write(who, as_what, its_id, its_fence, its_lease, its_future) {
 #define lease_may_end (true)
 #elif LEASED == 1
 #define lease_may_end (!may_begin(0))
-#elif LEASED == 2
-#define lease_may_end (!may_begin(0) && !may_begin(1))
 #else
-#define lease_may_end (!may_begin(0) && !may_begin(1) && !may_begin(2))
+#define lease_may_end (!may_begin(0) && !may_begin(1))
 #endif
 
 #if defined(EXTENDS_WITHOUT_FENCE)
@@ -309,9 +304,6 @@ end_server:
 #endif
 #if LEASED > 1
   keeper_and_clock_of(1)
-#endif
-#if LEASED > 2
-  keeper_and_clock_of(2)
 #endif
 #if defined(FORGETS_CLAIMS)
   :: atomic {

@@ -255,28 +255,17 @@ inline its_over() { its_call = NOWHERE; what = 0; its_age = 0; may_claim = false
 
 inline begin_hold(length) { hold = ((hold == NO_CONTACT || hold < length) -> length : hold) }
 
-#ifdef READ_ENDS_A_FAILED_WRITE
-#define ends_failure (failed != 0)
-#else
 #define ends_failure (failed != 0 && (failed == READ || what != READ))
-#endif
 
 inline note_answer() {
   if
-  :: hold == NO_CONTACT ->
-#ifdef NO_HOLD_AT_THE_START
-     hold = 0
-#else
-     hold = THIRD
-#endif
+  :: hold == NO_CONTACT -> hold = THIRD
   :: hold != NO_CONTACT && ends_failure ->
      failed = 0;
 #ifndef NO_HOLD_AFTER_A_FAILURE
      begin_hold(THIRD)
 #endif
-#ifndef NO_HOLD_AFTER_A_SLOW_ANSWER
   :: hold != NO_CONTACT && !ends_failure && its_age > SIXTH -> begin_hold(THIRD)
-#endif
   :: else
   fi;
 #ifdef HOLDS_FOR_EVER

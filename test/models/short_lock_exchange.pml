@@ -1,5 +1,5 @@
-/* The lock of an Asio timer's states (asio_states.hpp), which a shard had before, too. An exchange opens it, and tells
- * whether somebody may be asleep. All it does is read-modify-write, so that it needs no store buffers.
+/* The lock of an Asio timer's states (detail/asio/states.hpp), which a shard had before, too. An exchange opens it, and
+ * tells whether somebody may be asleep. All it does is read-modify-write, so that it needs no store buffers.
  *
  * At the end of each history every thread is through, and never were two inside.
  *

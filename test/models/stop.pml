@@ -35,9 +35,7 @@
 #ifndef POOL
 #define POOL 0
 #endif
-#ifndef TIMERS
 #define TIMERS 2
-#endif
 
 #define THREADS 5
 #define DRIVER 0
