@@ -36,8 +36,31 @@ class Machine : public testing::Test {
   static upcoming row(std::int64_t id, microseconds due, instant lease = {}, std::uint32_t kind = 0) {
     return {id, zero + due, lease, kind};
   }
+  // Those of the first kind with the ids from `first` to `last`, each `step` after the one before.
+  static std::vector<upcoming> rows_of(std::int64_t first, std::int64_t last, microseconds due,
+                                       microseconds step = 0us) {
+    std::vector<upcoming> some;
+    for (std::int64_t id = first; id <= last; ++id) {
+      some.push_back(row(id, due + id * step));
+    }
+    return some;
+  }
+  static std::vector<std::int64_t> ids_of(const std::vector<upcoming>& some) {
+    std::vector<std::int64_t> ids;
+    for (const upcoming& one : some) {
+      ids.push_back(one.id);
+    }
+    return ids;
+  }
   static claimed got(const upcoming& asked, std::int64_t fence = 1, int attempt = 1) {
     return {asked.id, fence, asked.kind, attempt, asked.due, "key", std::string(asked.size, '.')};
+  }
+  static std::vector<claimed> got_all(const std::vector<upcoming>& asked) {
+    std::vector<claimed> all;
+    for (const upcoming& one : asked) {
+      all.push_back(got(one));
+    }
+    return all;
   }
   // Answers every read with what of `rows` lies in it.
   std::size_t read(microseconds now, const std::vector<upcoming>& rows) {
@@ -64,11 +87,7 @@ class Machine : public testing::Test {
   }
   std::vector<std::int64_t> ask() {
     asked_ = machine_.to_claim(anything);
-    std::vector<std::int64_t> ids;
-    for (const upcoming& one : asked_) {
-      ids.push_back(one.id);
-    }
-    return ids;
+    return ids_of(asked_);
   }
   // The n-th look after the first: it finds nothing. \returns its window.
   read_range look(int number) {
@@ -82,28 +101,24 @@ class Machine : public testing::Test {
   // Claims what is ready; all of it is got.
   std::vector<std::int64_t> claim(microseconds now) {
     std::vector<std::int64_t> ids = ask();
-    std::vector<claimed> all;
-    for (const upcoming& one : asked_) {
-      all.push_back(got(one));
-    }
-    machine_.has_claimed(asked_, all, zero + now);
+    machine_.has_claimed(asked_, got_all(asked_), zero + now);
     return ids;
   }
 
-  // It is given back at the start, which is written.
-  void give_back(std::int64_t id, microseconds pause) {
+  // It is given back at the start, which is written. \returns what was.
+  ends_to_write give_back(std::int64_t id, microseconds pause) {
     machine_.given_back(id, zero, pause);
     ends_to_write ends = machine_.to_end(10);
+    EXPECT_EQ(ends.size(), 1U);
     ends.give_back.at(0).of.still_ours = true;
     machine_.has_ended(ends, zero);
+    return ends;
   }
 
   // Of two kinds, the rest of the second; it takes a second, and not until the next sweep.
   void work_off_a_backlog(std::int64_t of_the_first) {
-    std::vector<upcoming> rows;
-    for (int i = 1; i <= 1000; ++i) {
-      rows.push_back(row(i, microseconds(i) - 1h, {}, i <= of_the_first ? 0 : 1));
-    }
+    std::vector<upcoming> rows = rows_of(1, 1000, -1h, 1us);
+    std::for_each(rows.begin() + of_the_first, rows.end(), [](upcoming& one) { one.kind = 1; });
     std::set<std::int64_t> seen;
     for (auto now = 0us; !rows.empty() && now < 1s; now += 1ms) {
       read(now, rows);
@@ -114,12 +129,8 @@ class Machine : public testing::Test {
       }
       machine_.has_ended(machine_.to_end(1000), zero + now);
       const std::vector<upcoming> taken = machine_.to_consume(10);
-      std::vector<claimed> all;
-      for (const upcoming& one : taken) {
-        all.push_back(got(one));
-        seen.insert(one.id);
-      }
-      machine_.has_consumed(taken, all, zero + now);
+      std::ranges::copy(ids_of(taken), std::inserter(seen, seen.end()));
+      machine_.has_consumed(taken, got_all(taken), zero + now);
       std::erase_if(rows, [&](const upcoming& one) { return seen.contains(one.id); });
     }
     EXPECT_EQ(seen.size(), 1000U);
@@ -262,11 +273,7 @@ TEST_F(Machine, WhatAClaimDidNotGetIsMetAgainByTheNextPass) {
 }
 
 TEST_F(Machine, ClaimsNoMoreThanABatchAndThanMayBeHeld) {
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 30; ++i) {
-    rows.push_back(row(i, 0s));
-  }
-  read(0s, rows);
+  read(0s, rows_of(1, 30, 0s));
   EXPECT_EQ(claim(0s).size(), 10U);
   EXPECT_EQ(claim(0s).size(), 5U);
   EXPECT_EQ(claim(0s).size(), 0U);
@@ -279,20 +286,10 @@ TEST_F(Machine, ClaimsNoMoreThanABatchAndThanMayBeHeld) {
 
 // Where nodes share a table.
 TEST_F(Machine, WhereOthersHaveTakenARowTheNextOnesAreTried) {
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 10; ++i) {
-    rows.push_back(row(i, 0us));
-  }
+  std::vector<upcoming> rows = rows_of(1, 10, 0us);
   rows.push_back(row(11, 0us, {}, 1));
   read(0s, rows);
   const allowance two{.rows = 2, .bytes = anything.bytes};
-  const auto ids_of = [](const std::vector<upcoming>& some) {
-    std::vector<std::int64_t> ids;
-    for (const upcoming& one : some) {
-      ids.push_back(one.id);
-    }
-    return ids;
-  };
   std::vector<upcoming> asked = machine_.to_claim(two);
   EXPECT_THAT(machine_.spares_for(asked, two), IsEmpty()) << "it knows of no other node";
   machine_.has_claimed(asked, {}, zero);  // another one has both
@@ -317,11 +314,7 @@ TEST_F(Machine, ANodeThatIsAloneForgetsTheOthers) {
   options.max_known = 1000;
   options.batch = 100;
   machine alone(options, kinds(), zero, 1);
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 200; ++i) {
-    rows.push_back(row(i, 0us));
-  }
-  alone.has_read(*alone.next_read(zero), rows, zero);
+  alone.has_read(*alone.next_read(zero), rows_of(1, 200, 0us), zero);
   alone.advance(zero);
   const allowance one{.rows = 1, .bytes = anything.bytes};
   alone.has_claimed(alone.to_claim(one), {}, zero);
@@ -389,7 +382,9 @@ TEST_F(Machine, WhatWasGivenBackLongAfterItsDeadlineComesBackAfterThePauseAlsoAt
   machine_.answered(zero, true);
   read(0s, {row(1, -10s)});
   EXPECT_THAT(claim(0s), ElementsAre(1));
-  give_back(1, 10ms);
+  const ends_to_write ends = give_back(1, 10ms);
+  EXPECT_EQ(ends.give_back.front().due, zero - 10s);
+  EXPECT_EQ(ends.give_back.front().attempt, 0) << "it has not begun";
   machine_.advance(zero + 9ms);
   EXPECT_THAT(ask(), IsEmpty());
   machine_.advance(zero + 10ms);
@@ -603,13 +598,8 @@ TEST_F(Machine, AnEndedLeaseIsClaimedWhenItsOwnerHasHadTime) {
 }
 
 TEST_F(Machine, ABacklogAndWhatIsNewTakeTurns) {
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 10; ++i) {
-    rows.push_back(row(i, -1h));
-  }
-  for (int i = 11; i <= 20; ++i) {
-    rows.push_back(row(i, 0s));
-  }
+  std::vector<upcoming> rows = rows_of(1, 10, -1h);
+  std::ranges::copy(rows_of(11, 20, 0s), std::back_inserter(rows));
   read(0s, rows);
   EXPECT_THAT(ask(), ElementsAre(1, 11, 2, 12, 3, 13, 4, 14, 5, 15));
 }
@@ -664,10 +654,7 @@ TEST_F(Machine, ARowThatAnotherNodeHoldsForLongTakesNoPlace) {
 }
 
 TEST_F(Machine, ABacklogIsReadAsFarAsTheQuotaAndTheRestWhenHalfOfItIsDone) {
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 10'000; ++i) {
-    rows.push_back(row(i, microseconds(i) - 1h));
-  }
+  const std::vector<upcoming> rows = rows_of(1, 10'000, -1h, 1us);
   read(0s, rows);
   EXPECT_EQ(machine_.known(), 40U);  // twice the quota, which is the part of one of two kinds
   for (std::size_t done = 0; done < 30;) {
@@ -715,11 +702,7 @@ TEST_F(MachineWithLittleRoom, ReadsAtOnceWhatALastPageHadTooMuchOf) {
 }
 
 TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
-  std::vector<upcoming> rows;
-  for (int i = 1; i <= 30; ++i) {
-    rows.push_back(row(i, microseconds(i) - 1h));
-  }
-  read(0s, rows);  // more than the quota of 20, less than twice of it
+  read(0s, rows_of(1, 30, -1h, 1us));  // more than the quota of 20, less than twice of it
   const read_range look = machine_.next_read(zero + 250ms).value();
   EXPECT_THAT(look.kinds, ElementsAre("leased"));
   EXPECT_EQ(look.from, zero + 250ms - 1s);
@@ -864,11 +847,7 @@ TEST_F(Machine, ReadsItsSharesAndWhatIsOverdueByASecond) {
 
 TEST_F(Machine, WhoHasEnoughToDoHelpsOthersAtEveryFourthLookAndForgetsNothingOfTheirs) {
   machine_.has_shares({{1}}, zero);
-  std::vector<upcoming> rows;
-  for (std::int64_t id = 1; id <= static_cast<std::int64_t>(options_.batch) + 8; ++id) {
-    rows.push_back(row(id, 0s));
-  }
-  read(0s, rows);
+  read(0s, rows_of(1, static_cast<std::int64_t>(options_.batch) + 8, 0s));
   const instant since = zero - 2s;
   int helped = 0;
   for (int look = 1; look <= 8; ++look) {
@@ -946,22 +925,6 @@ TEST_F(Machine, AStoreThatFailsIsLeftAloneLongerAndLonger) {
   EXPECT_FALSE(machine_.next_read(zero + 1s).has_value());
   machine_.has_not_asked(asked_);
   machine_.store_works(true);
-  EXPECT_THAT(ask(), ElementsAre(1));
-}
-
-TEST_F(Machine, WhatWasGivenBackIsAskedAgainAfterAPauseWithTheSameAttempt) {
-  read(0s, {row(1, 0s)});
-  claim(0s);
-  machine_.given_back(1, zero, 10ms);
-  ends_to_write ends = machine_.to_end(10);
-  ASSERT_EQ(ends.give_back.size(), 1U);
-  EXPECT_EQ(ends.give_back.front().due, zero);
-  EXPECT_EQ(ends.give_back.front().attempt, 0);
-  EXPECT_THAT(ends.retry, IsEmpty());
-  ends.give_back.front().of.still_ours = true;
-  machine_.has_ended(ends, zero);
-  EXPECT_THAT(ask(), IsEmpty());
-  machine_.advance(zero + 10ms);
   EXPECT_THAT(ask(), ElementsAre(1));
 }
 
