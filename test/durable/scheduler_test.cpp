@@ -37,10 +37,15 @@ class Scheduler : public testing::Test {
         "note", [this](const job& what) { ran.emplace_back(what.key(), clock()); }, how);
   }
   static request note(std::string key, due_time due) { return {.kind = "note", .key = std::move(key), .due = due}; }
-  // Due in a second.
+  // Each due in a second.
+  static void schedule_each(scheduler& on, const std::string& kind, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) {
+      on.schedule({.kind = kind, .key = key, .due = 1s});
+    }
+  }
   void run_one(const std::string& kind, std::chrono::seconds within) {
     checks.start();
-    checks.schedule({.kind = kind, .key = "a", .due = 1s});
+    schedule_each(checks, kind, {"a"});
     timer.advance_by(within);
   }
   [[nodiscard]] std::vector<std::string> keys() const {
@@ -106,8 +111,7 @@ TEST_F(Scheduler, ADeadCheckCanBeTriedAgainOrDeleted) {
   bool works = false;
   checks.on("poison", [&](const job& /*what*/) { return works ? done : dead("not now"); });
   checks.start();
-  checks.schedule({.kind = "poison", .key = "a", .due = 1s});
-  checks.schedule({.kind = "poison", .key = "b", .due = 1s});
+  schedule_each(checks, "poison", {"a", "b"});
   timer.advance_by(2s);
   const std::vector<dead_check> dead = checks.list_dead(10);
   ASSERT_EQ(dead.size(), 2U);
@@ -134,9 +138,7 @@ TEST_F(Scheduler, ATransactionalHandlerFindsThatWhatItsTransactionHasYetToRunIsR
     }
   });
   checks.start();
-  for (const char* key : {"a", "b", "c"}) {
-    checks.schedule({.kind = "work", .key = key, .due = 1s});
-  }
+  schedule_each(checks, "work", {"a", "b", "c"});
   timer.advance_by(10s);
   EXPECT_THAT(told, ElementsAre("a", "b", "c", "b new"));
 }
@@ -151,9 +153,7 @@ TEST_F(Scheduler, ATransactionalHandlerThatThrowsUndoesItsOwnWorkOnly) {
             },
             {.max_attempts = 1});
   checks.start();
-  for (const char* key : {"a", "bad", "c"}) {
-    checks.schedule({.kind = "parent", .key = key, .due = 1s});
-  }
+  schedule_each(checks, "parent", {"a", "bad", "c"});
   timer.advance_by(2s);
   EXPECT_TRUE(checks.find("child", "a").has_value());
   EXPECT_FALSE(checks.find("child", "bad").has_value());
@@ -173,9 +173,7 @@ TEST_F(Scheduler, WhatIsNotDoneIsRepeatedAloneAndSoIsWhatSharedItsPartOfTheTrans
   });
   checks.start();
   const auto run = [&](std::initializer_list<const char*> some) {
-    for (const char* key : some) {
-      checks.schedule({.kind = "parent", .key = key, .due = 1s});
-    }
+    schedule_each(checks, "parent", some);
     timer.advance_by(1s);
     for (const char* key : some) {
       EXPECT_EQ(checks.find("child", key).has_value(), *key != 'e') << key;
@@ -278,9 +276,7 @@ TEST_F(Scheduler, ABatchThatThrowsIsTriedOneByOne) {
               }
             },
             {.max_attempts = 1});
-  for (const char* key : {"a", "b", "c"}) {
-    checks.schedule({.kind = "many", .key = key, .due = 1s});
-  }
+  schedule_each(checks, "many", {"a", "b", "c"});
   checks.start();
   timer.advance_by(3s);
   EXPECT_THAT(sizes, ElementsAre(3U, 1U, 1U, 1U));
@@ -295,18 +291,14 @@ TEST_F(Scheduler, ATransactionalHandlerMustNotCallAnotherSchedulerOfItsStore) {
   memory_store elsewhere(timer);
   scheduler other(store, timer);
   scheduler of_another_store(elsewhere, timer);
-  std::string said;
+  test::caught refused;
   checks.on("parent", [&](transaction& /*open*/, const job& /*what*/) {
-    try {
-      other.schedule(note("b", 1s));
-    } catch (const timer_error& refused) {
-      said = refused.what();
-      EXPECT_EQ(refused.code(), std::errc::resource_deadlock_would_occur);
-    }
+    refused = test::error_of([&] { other.schedule(note("b", 1s)); });
     of_another_store.schedule(note("c", 1s));
   });
   run_one("parent", 2s);
-  EXPECT_THAT(said, HasSubstr("another scheduler of its store; use its transaction"));
+  EXPECT_EQ(refused.code, std::errc::resource_deadlock_would_occur);
+  EXPECT_THAT(refused.words, HasSubstr("another scheduler of its store; use its transaction"));
   EXPECT_FALSE(store.find("note", "b").has_value());
   EXPECT_TRUE(elsewhere.find("note", "c").has_value());
   other.schedule(note("b", 1s));  // not in a transaction any more
@@ -335,9 +327,7 @@ TEST_F(Scheduler, AHandlerThatBreaksItsTransactionStopsNobodyElseAndEndsAmongThe
   all.on("parent",
          [](transaction& open, const job& what) { open.schedule({.kind = "effect", .key = what.key(), .due = 24h}); },
          {.max_attempts = 3});
-  for (const char* key : {"a", "poison", "c"}) {
-    all.schedule({.kind = "parent", .key = key, .due = 1s});
-  }
+  schedule_each(all, "parent", {"a", "poison", "c"});
   all.start();
   timer.advance_by(1min);
   EXPECT_TRUE(store.find("effect", "a").has_value());
@@ -387,11 +377,7 @@ TEST_F(Scheduler, ACompletionThatThrowsIsReported) {
 TEST_F(Scheduler, ATransactionalHandlerIsRefusedEveryCallOfItsScheduler) {
   int refused = 0;
   const auto expect_refusal = [&](const auto& call) {
-    try {
-      call();
-    } catch (const timer_error& error) {
-      refused += error.code() == std::errc::resource_deadlock_would_occur ? 1 : 0;
-    }
+    refused += test::error_of(call).code == std::errc::resource_deadlock_would_occur ? 1 : 0;
   };
   checks.on("parent", [&](transaction& /*open*/, const job& what) {
     expect_refusal([&] { checks.cancel("parent", what.key()); });
@@ -417,9 +403,7 @@ TEST_F(Scheduler, CountsWhatBecameOfTheChecksOfEachKind) {
   checks.start();
   checks.schedule(note("a", 1s));
   checks.schedule(note("b", 1s));
-  for (const char* key : {"good", "also good", "bad"}) {
-    checks.schedule({.kind = "parent", .key = key, .due = 1s});
-  }
+  schedule_each(checks, "parent", {"good", "also good", "bad"});
   timer.advance_by(1min);
   const scheduler_stats all = checks.stats();
   ASSERT_EQ(all.kinds.size(), 2U);
@@ -449,9 +433,7 @@ TEST_F(Scheduler, TellsWhatWaitsAndForHowLongByKind) {
   slow.on("slow", [](const job& /*what*/) {}, {.max_running = 1});
   slow.on("other", [](const job& /*what*/) {});
   slow.start();
-  for (const char* key : {"a", "b", "c"}) {
-    slow.schedule({.kind = "slow", .key = key, .due = 1s});
-  }
+  schedule_each(slow, "slow", {"a", "b", "c"});
   slow.schedule({.kind = "other", .key = "a", .due = 2s});
   timer.advance_by(1050ms);
   const scheduler_stats soon = slow.stats();
@@ -860,11 +842,8 @@ TEST_F(Scheduler, TellsWhichRunFailedWhenItRunsAgainAndThatItsCheckDied) {
   scheduler all{store, timer, {.on_failure = [&](const failure& of) {
                   std::string line = std::string(of.what) + " " + std::string(of.key) + std::to_string(of.attempt);
                   line += of.again ? " " + std::to_string(of.again->count()) : "";
-                  try {
-                    std::rethrow_exception(of.error);
-                  } catch (const std::runtime_error& thrown) {
-                    told.push_back(line + " " + thrown.what());
-                  }
+                  const auto again = [&] { std::rethrow_exception(of.error); };
+                  told.push_back(line + " " + test::error_of<std::runtime_error>(again).words);
                 }}};
   const handler_options twice{.max_attempts = 2, .backoff = {.first = 4ms, .jitter = 0.5}};
   const auto throws = [] { throw std::runtime_error("no"); };

@@ -2,7 +2,6 @@
 // it fails when told to.
 
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "durable/support/store_calls.hpp"
 #include "support/allocation.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
@@ -48,13 +48,8 @@ TEST_F(SchedulerWithoutThreads, TheConstructorThrowsWhicheverThreadCannotBeHad) 
   constexpr int all = 5;  // its own, one that extends leases, and three for handlers
   for (int left = 0; left < all; ++left) {
     threads_left = left;
-    std::error_code refused;
-    try {
-      const scheduler none(store, options);
-    } catch (const std::system_error& error) {
-      refused = error.code();
-    }
-    EXPECT_EQ(refused, std::errc::resource_unavailable_try_again) << left;
+    const test::caught refused = test::error_of<std::system_error>([this] { const scheduler none(store, options); });
+    EXPECT_EQ(refused.code, std::errc::resource_unavailable_try_again) << left;
   }
   threads_left = all;
   const scheduler made(store, options);

@@ -101,9 +101,7 @@ class Node : public testing::Test {
   }
   // \returns when.
   instant claim_as_me() {
-    scheduler_options named;
-    named.node = "me";
-    alone = make(named);
+    alone = make({.node = "me"});
     put("leased", "done");
     alone->step();
     return store.now();
@@ -184,9 +182,7 @@ TEST_F(Node, ARunThatIsDroppedWithoutMemoryGoesBack) {
 }
 
 TEST_F(Node, GivesBackWhatHasNotBegunWhenItIsDrained) {
-  scheduler_options named;
-  named.node = "me";
-  named.poll = 10ms;
+  const scheduler_options named{.poll = 10ms, .node = "me"};
   alone = make(named);
   put("leased", "done");
   put("leased", "again");
@@ -232,9 +228,7 @@ TEST_F(Node, ASnoozeCountsFromTheEndOfTheRun) {
 }
 
 TEST_F(Node, TakesOverWhatADeadNodeHadAlsoIfItsHintsFail) {
-  scheduler_options brief;
-  brief.lease = 10s;
-  alone = make(hooked, brief);
+  alone = make(hooked, {.lease = 10s});
   put("leased", "done");
   std::vector<claimed> got;
   const std::vector<upcoming> wanted = test::rows_of(store, "leased");
@@ -275,9 +269,7 @@ TEST_F(Node, TellsWhyACheckRunsAgainAndLaterForgetsThoseThatAreGone) {
     }
     std::vector<std::string> told;
   } heard(store);
-  scheduler_options named;
-  named.node = "me";
-  alone = make(heard, named);
+  alone = make(heard, {.node = "me"});
   put("leased", "again");
   put("leased", "done");
   live(6s);
@@ -306,9 +298,7 @@ TEST_F(Node, TellsHowManyHaveRunFiveSecondsAfterTheFirst) {
     }
     std::vector<std::string> told;
   } heard(store);
-  scheduler_options named;
-  named.node = "me";
-  alone = make(heard, named);
+  alone = make(heard, {.node = "me"});
   put("leased", "again");
   put("leased", "done");
   live(4s);
