@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -329,22 +331,15 @@ std::vector<operation> of_nodes() {
 }
 
 /// Three digits after the point: an exact fraction of 200 or 2 000.
-std::string shown(double value) {
+double rounded(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", value);
-  std::string all = text;
-  all.erase(all.find_last_not_of('0') + 1);
-  if (all.back() == '.') {
-    all.pop_back();
-  }
-  return all;
+  return std::strtod(text, nullptr);
 }
 
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-
 void count_all(const counted_kind& which, std::ostream& out) {
-  out << "  " << quoted(which.name) << ": {\n    " << quoted("version") << ": " << quoted(which.version()) << ",\n    "
-      << quoted("costs") << ": {";
+  out << "  " << std::quoted(which.name) << ": {\n    \"version\": " << std::quoted(which.version())
+      << ",\n    \"costs\": {";
   const char* before = "\n";
   std::vector<operation> all = operations;
   if (which.divided) {
@@ -354,12 +349,12 @@ void count_all(const counted_kind& which, std::ostream& out) {
   for (const operation& each : all) {
     const std::unique_ptr<counted_store> on = which.make();
     const cost of = each.counted(*on);
-    out << before << "      " << quoted(each.name) << ": {";
+    out << before << "      " << std::quoted(each.name) << ": {";
     const char* between = "";
     for (const auto& [figure, value] : {std::pair{"statements", of.statements}, std::pair{"rows_read", of.rows_read},
                                         std::pair{"commits", of.commits}, std::pair{"bytes_written", of.bytes_written},
                                         std::pair{"steps", of.steps}, std::pair{"round_trips", of.round_trips}}) {
-      out << between << quoted(figure) << ": " << shown(value);
+      out << between << std::quoted(figure) << ": " << rounded(value);
       between = ", ";
     }
     out << '}';
@@ -380,6 +375,7 @@ int main() {
 #endif
   try {
     std::ostringstream out;  // all at once: a child of fork would write what it finds in a buffer, too
+    out.precision(15);
     const char* before = "{\n";
     for (const counted_kind* which : kinds) {
       out << before;

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "durable/costs/counted_store.hpp"
-#include "durable/support/forwarding_store.hpp"
 #include "durable/support/private_postgres.hpp"
+#include "timing_wheel/durable/forwarding_store.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
 
 namespace timing_wheel::durable::test {
@@ -73,34 +73,11 @@ still_server& still() {
   return one;
 }
 
-void run(PGconn* on, const char* sql, const std::string& number) {
-  const char* const values[] = {number.c_str()};
-  PGresult* const answer = PQexecParams(on, sql, 1, nullptr, values, nullptr, nullptr, 0);
-  const bool good = PQresultStatus(answer) == PGRES_COMMAND_OK;
-  PQclear(answer);
-  if (!good) {
-    throw std::runtime_error(std::string(sql) + ": " + PQerrorMessage(on));
-  }
-}
-
 /// By the clock that stands still.
 class still_store final : public forwarding_store {
  public:
-  explicit still_store(store& real) : forwarding_store(real), server_(real) {}
-  void consume_within(const transaction_limits& limits, std::span<const upcoming> wanted, std::vector<claimed>& got,
-                      const std::function<void(store_transaction&)>& work) override {
-    server_.consume_within(limits, wanted, got, work);
-  }
-  bool append_at_once(const transaction_limits& limits, std::span<append_op> ops) override {
-    return server_.append_at_once(limits, ops);
-  }
-  bool complete_and_claim_at_once(const transaction_limits& limits, lease_round& round) override {
-    return server_.complete_and_claim_at_once(limits, round);
-  }
+  explicit still_store(store& real) : forwarding_store(real) {}
   instant now() override { return still().now(); }
-
- private:
-  store& server_;
 };
 
 class counted_postgres final : public counted_store {
@@ -127,14 +104,20 @@ class counted_postgres final : public counted_store {
   void pass(std::chrono::milliseconds time) override { still().pass(time); }
   void order(const request& asked) override {
     user_.execute("BEGIN");
-    run(user_.get(), "INSERT INTO public.orders(id,state) VALUES($1::bigint,0)", std::to_string(++orders_));
+    user_.execute("INSERT INTO public.orders(id,state) VALUES(" + std::to_string(++orders_) + ",0)");
     durable::schedule(user_.get(), asked);
     user_.execute("COMMIT");
     users_statements_ += 4;
     ++users_commits_;
   }
   void update_order(transaction& open, std::int64_t number) override {
-    run(postgres_connection(open), "UPDATE public.orders SET state=1 WHERE id=$1::bigint", std::to_string(number));
+    const std::string sql = "UPDATE public.orders SET state=1 WHERE id=" + std::to_string(number);
+    PGresult* const answer = PQexec(postgres_connection(open), sql.c_str());
+    const bool good = PQresultStatus(answer) == PGRES_COMMAND_OK;
+    PQclear(answer);
+    if (!good) {
+      throw std::runtime_error(sql + ": " + PQerrorMessage(postgres_connection(open)));
+    }
     ++users_statements_;
   }
 

@@ -13,31 +13,11 @@ namespace timing_wheel::durable::test {
 
 namespace {
 
-void run(sqlite3* on, const char* sql) {
-  if (sqlite3_exec(on, sql, nullptr, nullptr, nullptr) != SQLITE_OK) {
-    throw std::runtime_error(std::string(sql) + ": " + sqlite3_errmsg(on));
+void run(sqlite3* on, const std::string& sql) {
+  if (sqlite3_exec(on, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    throw std::runtime_error(sql + ": " + sqlite3_errmsg(on));
   }
 }
-
-/// A statement of the user's with one number.
-class numbered {
- public:
-  numbered(sqlite3* on, const char* sql) { sqlite3_prepare_v2(on, sql, -1, &prepared_, nullptr); }
-  numbered(const numbered&) = delete;
-  numbered& operator=(const numbered&) = delete;
-  ~numbered() { sqlite3_finalize(prepared_); }
-
-  void run(std::int64_t number) const {
-    sqlite3_bind_int64(prepared_, 1, number);
-    if (sqlite3_step(prepared_) != SQLITE_DONE) {
-      throw std::runtime_error(sqlite3_errmsg(sqlite3_db_handle(prepared_)));
-    }
-    sqlite3_reset(prepared_);
-  }
-
- private:
-  sqlite3_stmt* prepared_ = nullptr;
-};
 
 class counted_sqlite final : public counted_store {
  public:
@@ -74,14 +54,13 @@ class counted_sqlite final : public counted_store {
   }
   void pass(std::chrono::milliseconds time) override { fake_clocks::pass(time); }
   void order(const request& asked) override {
-    const numbered insert(user_, "INSERT INTO orders(id,state) VALUES(?,0)");
     run(user_, "BEGIN IMMEDIATE");
-    insert.run(++orders_);
+    run(user_, "INSERT INTO orders(id,state) VALUES(" + std::to_string(++orders_) + ",0)");
     session_->schedule(asked);
     run(user_, "COMMIT");
   }
   void update_order(transaction& open, std::int64_t number) override {
-    numbered(sqlite_connection(open), "INSERT INTO orders(id,state) VALUES(?,1)").run(number);
+    run(sqlite_connection(open), "INSERT INTO orders(id,state) VALUES(" + std::to_string(number) + ",1)");
   }
 
  private:
