@@ -8,6 +8,7 @@
 namespace timing_wheel::test {
 
 constinit thread_local allocation_log allocations;
+bool (*is_refused)() noexcept = nullptr;
 
 namespace {
 
@@ -39,6 +40,9 @@ void free_aligned(void* memory) { std::free(memory); }
 #endif
 
 void* allocate(std::size_t size, std::size_t alignment) noexcept {
+  if (is_refused != nullptr && is_refused()) {
+    return nullptr;
+  }
   if (allocations.failures > 0) {
     --allocations.failures;
     return nullptr;

@@ -20,6 +20,9 @@ struct allocation_log {
 /// What this thread has allocated.
 extern constinit thread_local allocation_log allocations;
 
+/// If a program sets it, while it has one thread: asked at each allocation of any thread, which fails if it is refused.
+extern bool (*is_refused)() noexcept;
+
 /// While it lives, this thread can allocate `left` times more; after that, `std::bad_alloc`.
 class scarce_memory {
  public:

@@ -3,8 +3,7 @@
 #include <cstdint>
 
 /// \file
-/// scarce.cpp replaces the global `operator new` of the program that includes this. Unlike that of
-/// support/allocation.hpp, it counts over all threads.
+/// Scarce memory by the `operator new` of support/allocation.hpp, counted over all threads.
 
 namespace timing_wheel::durable::test {
 
