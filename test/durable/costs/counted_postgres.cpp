@@ -1,13 +1,9 @@
-#include <fcntl.h>
 #include <libpq-fe.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <filesystem>
 #include <stdexcept>
-#include <string_view>
 
 #include "durable/costs/counted_store.hpp"
+#include "durable/support/made_clock.hpp"
 #include "durable/support/private_postgres.hpp"
 #include "timing_wheel/durable/forwarding_store.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
@@ -20,38 +16,8 @@ using timing_wheel::test::private_postgres;
 using timing_wheel::test::sql_session;
 
 /// A server on which a figure does not depend on when something runs: nothing writes but us, a page is written to the
-/// log as a whole never, and its clock stands still until it is told that time has passed. The statements read the
-/// clock by functions without a schema, so those of a schema that is searched first take their place.
-class still_server {
- public:
-  still_server() {
-    session.execute(
-        "CREATE SCHEMA still;"
-        "CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS $$"
-        "SELECT 'epoch'::timestamptz+pg_read_file('" +
-        clock_file() +
-        "')::bigint*interval '1 microsecond'$$;"
-        "CREATE FUNCTION still.now() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT still.clock_timestamp()';"
-        "CREATE FUNCTION still.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS "
-        "'SELECT still.clock_timestamp()';"
-        "ALTER DATABASE postgres SET search_path=still,pg_catalog,public");
-    pass({});
-  }
-  still_server(const still_server&) = delete;
-  still_server& operator=(const still_server&) = delete;
-  ~still_server() { close(clock_); }
-
-  [[nodiscard]] instant now() const { return now_; }
-  void pass(std::chrono::milliseconds time) {
-    now_ += time;
-    char text[24];
-    const int size =
-        std::snprintf(text, sizeof text, "%020lld", static_cast<long long>(now_.time_since_epoch().count()));
-    if (pwrite(clock_, text, static_cast<std::size_t>(size), 0) != size) {
-      throw std::runtime_error("cannot write the clock's file");
-    }
-  }
-
+/// log as a whole never, and its clock stands still until it is told that time has passed.
+struct still_server {
   const private_postgres server{{.settings = {{"autovacuum", "off"},
                                               {"full_page_writes", "off"},
                                               {"wal_level", "minimal"},
@@ -59,13 +25,7 @@ class still_server {
                                               {"checkpoint_timeout", "1d"},
                                               {"max_wal_size", "8GB"},
                                               {"synchronous_commit", "on"}}}};
-  const sql_session session{server.conninfo()};
-
- private:
-  [[nodiscard]] std::string clock_file() const { return (server.folder() / "clock").string(); }
-
-  int clock_ = open(clock_file().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  instant now_{std::chrono::hours(24 * 365 * 55)};
+  made_clock clock{server};
 };
 
 still_server& still() {
@@ -77,7 +37,7 @@ still_server& still() {
 class still_store final : public forwarding_store {
  public:
   explicit still_store(store& real) : forwarding_store(real) {}
-  instant now() override { return still().now(); }
+  instant now() override { return still().clock.now(); }
 };
 
 class counted_postgres final : public counted_store {
@@ -101,7 +61,7 @@ class counted_postgres final : public counted_store {
                    "(SELECT coalesce(sum(idx_tup_read),0) FROM pg_stat_user_indexes WHERE schemaname='timing_wheel')"),
             static_cast<double>(counts.round_trips - own_.round_trips + users_statements_)};
   }
-  void pass(std::chrono::milliseconds time) override { still().pass(time); }
+  void pass(std::chrono::milliseconds time) override { still().clock.pass(time); }
   void order(const request& asked) override {
     user_.execute("BEGIN");
     user_.execute("INSERT INTO public.orders(id,state) VALUES(" + std::to_string(++orders_) + ",0)");
@@ -165,7 +125,7 @@ class counted_postgres final : public counted_store {
 const counted_kind counted_in_postgres = {
     "postgres",
     [] {
-      const std::string words = still().session.ask("SHOW server_version");
+      const std::string words = still().server.ask("SHOW server_version");
       return words.substr(0, words.find(' '));
     },
     []() -> std::unique_ptr<counted_store> { return std::make_unique<counted_postgres>(); }, true};

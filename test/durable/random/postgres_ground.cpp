@@ -1,13 +1,13 @@
 #include <libpq-fe.h>
 
 #include <csignal>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "durable/random/program.hpp"
+#include "durable/support/made_clock.hpp"
 #include "durable/support/private_postgres.hpp"
 #include "timing_wheel/durable/postgres_store.hpp"
 
@@ -17,16 +17,6 @@ namespace {
 
 using timing_wheel::test::private_postgres;
 using session = timing_wheel::test::sql_session;
-
-// Ours come before the server's own, and show what is in a file.
-std::string virtual_clock(const std::string& file) {
-  const std::string returns = "() RETURNS timestamptz VOLATILE LANGUAGE sql AS ";
-  return "CREATE SCHEMA virtual;CREATE FUNCTION virtual.clock_timestamp" + returns +
-         "$$SELECT timestamptz 'epoch'+pg_read_file('" + file + "')::bigint*interval '1 microsecond'$$;" +
-         "CREATE FUNCTION virtual.now" + returns + "'SELECT virtual.clock_timestamp()';" +
-         "CREATE FUNCTION virtual.statement_timestamp" + returns + "'SELECT virtual.clock_timestamp()';" +
-         "ALTER DATABASE postgres SET search_path=virtual,pg_catalog,public";
-}
 
 // The server's own way to wait for the end looks once in 100 ms.
 void terminate(const session& by, int backend) {
@@ -71,8 +61,6 @@ class postgres_users_transaction final : public users_transaction {
 class postgres_programs final : public ground {
  public:
   postgres_programs() {
-    set_clock();
-    own_.execute(virtual_clock(clock_file()));
     postgres_options options;
     options.statement_timeout = std::chrono::seconds(3);
     for (std::size_t i = 0; i <= most_nodes; ++i) {
@@ -94,14 +82,10 @@ class postgres_programs final : public ground {
       own_.execute("VACUUM timing_wheel.node");
       own_.execute("VACUUM timing_wheel.share");
     }
-    now_ = start;
-    set_clock();
+    clock_.reset();
   }
-  void pass(std::chrono::microseconds time) override {
-    now_ += time;
-    set_clock();
-  }
-  instant now() override { return now_; }
+  void pass(std::chrono::microseconds time) override { clock_.pass(time); }
+  instant now() override { return clock_.now(); }
   store& of(std::size_t node) override { return *stores_[node]; }
   std::unique_ptr<users_transaction> begin(std::size_t user) override {
     return std::make_unique<postgres_users_transaction>(*users_[user], own_);
@@ -112,18 +96,9 @@ class postgres_programs final : public ground {
   void cut(transaction& open) override { terminate(own_, PQbackendPID(postgres_connection(open))); }
 
  private:
-  static constexpr instant start{std::chrono::hours(24 * 365 * 55)};
-
-  [[nodiscard]] std::string clock_file() const { return (server_.data() / "virtual_clock").string(); }
-  void set_clock() {
-    clock_.seekp(0);
-    clock_ << now_.time_since_epoch().count() << std::flush;  // always as long
-  }
-
   private_postgres server_{{.settings = {{"autovacuum", "off"}}}};
+  made_clock clock_{server_};
   session own_{server_.conninfo()};
-  std::ofstream clock_{clock_file()};
-  instant now_ = start;
   unsigned programs_ = 0;
   std::vector<std::unique_ptr<postgres_store>> stores_;
   std::vector<std::unique_ptr<session>> users_;
