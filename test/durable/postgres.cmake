@@ -25,8 +25,7 @@ function(timing_wheel_postgres_test source label)
     if(CMAKE_UNITY_BUILD)
       target_link_libraries(${executable} PRIVATE timing_wheel_unity_warnings)
     endif()
-    set_target_properties(${executable} PROPERTIES
-      CXX_EXTENSIONS OFF RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
+    set_target_properties(${executable} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/test)
   endif()
   if(ARGN STREQUAL "HALVES")
     timing_wheel_tests_together(${name} ${executable} "${label}" "${filter}")
@@ -69,13 +68,11 @@ endforeach()
 # For scripts.
 add_executable(postgres_server support/postgres_server.cpp)
 target_link_libraries(postgres_server PRIVATE timing_wheel_rig timing_wheel_warnings)
-set_target_properties(postgres_server PROPERTIES CXX_EXTENSIONS OFF)
 
 # What nodes, servers and networks do.
 add_executable(durable_postgres_node support/postgres_node.cpp)
 target_link_libraries(durable_postgres_node PRIVATE
   timing_wheel::durable timing_wheel_rig timing_wheel_warnings GTest::gtest)
-set_target_properties(durable_postgres_node PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_postgres_test(postgres/postgres_faults "stress;kills")
 # They let leases of one second, or two, end, which many tests beside them would do, too: two of them run at once,
 # before all others.

@@ -25,7 +25,6 @@ target_sources(${executables} PRIVATE support/lossy_vfs.cpp)
 # A process of its own on a file, to be killed.
 add_executable(durable_sqlite_worker support/sqlite_worker.cpp)
 target_link_libraries(durable_sqlite_worker PRIVATE timing_wheel::durable SQLite::SQLite3 timing_wheel_warnings)
-set_target_properties(durable_sqlite_worker PROPERTIES CXX_EXTENSIONS OFF)
 timing_wheel_durable_tests(stress sqlite/sqlite_nodes)
 target_link_libraries(${executables} PRIVATE timing_wheel_rig)
 target_compile_definitions(${executables} PRIVATE
