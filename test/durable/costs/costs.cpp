@@ -13,7 +13,6 @@
 #include <iomanip>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <ostream>
 #include <span>
 #include <sstream>

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <stdexcept>
 #include <thread>
 
 #include "durable/faults/scarce.hpp"

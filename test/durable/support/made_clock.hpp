@@ -1,7 +1,7 @@
 #pragma once
 
+#include <chrono>
 #include <fstream>
-#include <string>
 
 #include "durable/support/private_postgres.hpp"
 #include "timing_wheel/durable/request.hpp"
