@@ -22,60 +22,6 @@ using namespace std::chrono_literals;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// What one node's calls of its store meet.
-class calls_met {
- public:
-  virtual ~calls_met() = default;
-
-  /// A call is under way. May throw.
-  virtual void call() = 0;
-  /// All statements have run, and the commit is still to come. May throw.
-  virtual void before_commit(transaction& open) = 0;
-  /// The commit has been, and its answer is under way. May throw.
-  virtual void after_commit() = 0;
-  virtual std::optional<std::vector<std::int16_t>> shares(
-      const std::function<std::optional<std::vector<std::int16_t>>()>& of_store) = 0;
-};
-
-// The store as one node sees it: with a clock that is off, and a connection on which things happen.
-class seen_store final : public forwarding_store {
- public:
-  seen_store(ground& on, store& real, microseconds off, bool far_off, calls_met& met)
-      : forwarding_store(real), on_(on), real_(real), off_(off), far_off_(far_off), met_(met) {}
-
-  instant now() override { return on_.now() + off_; }
-  microseconds clock_difference() override { return {}; }  // time is virtual
-  void transact(const std::function<void(store_transaction&)>& work) override { transact_within({}, work); }
-  void transact_within(const transaction_limits& limits, const std::function<void(store_transaction&)>& work) override {
-    met_.call();
-    transaction_limits real = limits;
-    if (far_off_) {  // by its clock an outage has always been, or never
-      real.orphans_until.reset();
-    }
-    real_.transact_within(real, [&](store_transaction& open) {
-      work(open);
-      met_.before_commit(open);
-    });
-    met_.after_commit();
-  }
-  void read_ahead(const read_range& which, std::vector<upcoming>& found) override {
-    met_.call();
-    forwarding_store::read_ahead(which, found);
-  }
-  std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node, std::span<const std::string> kinds,
-                                                        milliseconds hold, bool leave) override {
-    met_.call();
-    return met_.shares([&] { return forwarding_store::renew_shares(node, kinds, hold, leave); });
-  }
-
- private:
-  ground& on_;
-  store& real_;
-  microseconds off_;
-  bool far_off_;
-  calls_met& met_;
-};
-
 // Users' calls in a transaction of the store.
 class store_calls final : public users_calls {
  public:
@@ -181,21 +127,41 @@ class world {
   }
 
  private:
-  // A process: a node with its store, and the threads for its runs.
-  struct place final : calls_met {
+  // A process: a node, the threads for its runs, and the store as it sees it: with a clock that is off, and a connection
+  // on which things happen.
+  struct place final : forwarding_store {
     place(world& in, std::size_t which)
-        : all(in),
+        : forwarding_store(in.on_.of(which)),
+          all(in),
           name("node " + std::to_string(which)),
           number(which),
           far_off(in.one_in(4)),
-          seen(in.on_, in.on_.of(which), in.offset(far_off), far_off, *this) {}
+          off(in.offset(far_off)) {}
 
-    void call() override { all.meet_call(*this); }
-    void before_commit(transaction& open) override { all.meet_commit(*this, open); }
-    void after_commit() override { all.meet_answer(*this); }
-    std::optional<std::vector<std::int16_t>> shares(
-        const std::function<std::optional<std::vector<std::int16_t>>()>& of_store) override {
-      return all.divided_ ? all.shares_of(number) : of_store();
+    instant now() override { return all.on_.now() + off; }
+    microseconds clock_difference() override { return {}; }  // time is virtual
+    void transact(const std::function<void(store_transaction&)>& work) override { transact_within({}, work); }
+    void transact_within(const transaction_limits& limits,
+                         const std::function<void(store_transaction&)>& work) override {
+      all.meet_call(*this);
+      transaction_limits real = limits;
+      if (far_off) {  // by its clock an outage has always been, or never
+        real.orphans_until.reset();
+      }
+      all.on_.of(number).transact_within(real, [&](store_transaction& open) {
+        work(open);
+        all.meet_commit(*this, open);
+      });
+      all.meet_answer(*this);
+    }
+    void read_ahead(const read_range& which, std::vector<upcoming>& found) override {
+      all.meet_call(*this);
+      forwarding_store::read_ahead(which, found);
+    }
+    std::optional<std::vector<std::int16_t>> renew_shares(std::string_view node, std::span<const std::string> kinds,
+                                                          milliseconds hold, bool leave) override {
+      all.meet_call(*this);
+      return all.divided_ ? all.shares_of(number) : forwarding_store::renew_shares(node, kinds, hold, leave);
     }
     void heal() {
       fails_next = 0;
@@ -208,7 +174,7 @@ class world {
     std::string name;
     std::size_t number;
     bool far_off;
-    seen_store seen;
+    microseconds off;
     failures reported{[this](const failure& what) { all.told(*this, what); }};
     std::unique_ptr<node> lives;
     int threads = 0;                            // on their way
@@ -282,8 +248,8 @@ class world {
     where.dead = false;
     where.heal();
     where.lives = std::make_unique<node>(
-        where.seen, options, std::move(kinds), std::move(handlers), where.reported, [] {},
-        [&where] { ++where.threads; }, 4, nullptr, random_());
+        where, options, std::move(kinds), std::move(handlers), where.reported, [] {}, [&where] { ++where.threads; }, 4,
+        nullptr, random_());
   }
 
   // A node does what it can, and its threads end some of their runs. \returns how long it has nothing to do.
