@@ -26,17 +26,31 @@ class SchedulerThreads : public testing::Test {
   memory_store store{clock};
 };
 
-/// Calls a function on each thread that writes to the store.
-class looking_store final : public test::forwarding_store {
+// A store whose commits take a while, and whose answers may be lost.
+class slow_store final : public test::forwarding_store {
  public:
-  looking_store(durable::store& real, std::function<void()> look) : forwarding_store(real), look_(std::move(look)) {}
-  void transact(const std::function<void(store_transaction&)>& work) override {
-    look_();
-    forwarding_store::transact(work);
-  }
+  using forwarding_store::forwarding_store;
 
- private:
-  std::function<void()> look_;
+  std::function<void()> begins;  // if set: a transaction begins when this has returned
+  std::function<void()> locked;  // if set: another holds the lock, and a transaction fails when this has returned
+  std::atomic<int> refusals = 0;
+  std::atomic<bool> loses_answers = false;
+
+  void transact(const std::function<void(store_transaction&)>& work) override {
+    if (locked) {
+      ++refusals;
+      locked();
+      throw std::runtime_error("locked");
+    }
+    if (begins) {
+      begins();
+    }
+    forwarding_store::transact(work);
+    std::this_thread::sleep_for(1ms);
+    if (loses_answers) {
+      throw std::runtime_error("the answer is lost");
+    }
+  }
 };
 
 TEST_F(SchedulerThreads, EachOfManyChecksFromManyThreadsRunsOnceAndNotEarly) {
@@ -77,7 +91,8 @@ TEST_F(SchedulerThreads, BlockAllSignalsButThoseOfAFaultAndBearNames) {
     const std::scoped_lock lock(mutex);
     pthread_sigmask(SIG_SETMASK, nullptr, &blocked[name.data()]);
   };
-  looking_store looked(store, look);
+  slow_store looked(store);
+  looked.begins = look;
   scheduler checks(looked, {.threads = 1});
   checks.on("looks", [&](const job& /*what*/) { look(); });
   checks.start();
@@ -442,33 +457,6 @@ TEST_F(HungHandlers, ACheckThatDiesOfItsTimeLimitIsTold) {
 }
 
 // ---- group commit
-
-// A store whose commits take a while, and whose answers may be lost.
-class slow_store final : public test::forwarding_store {
- public:
-  using forwarding_store::forwarding_store;
-
-  std::function<void()> begins;  // if set: a transaction begins when this has returned
-  std::function<void()> locked;  // if set: another holds the lock, and a transaction fails when this has returned
-  std::atomic<int> refusals = 0;
-  std::atomic<bool> loses_answers = false;
-
-  void transact(const std::function<void(store_transaction&)>& work) override {
-    if (locked) {
-      ++refusals;
-      locked();
-      throw std::runtime_error("locked");
-    }
-    if (begins) {
-      begins();
-    }
-    forwarding_store::transact(work);
-    std::this_thread::sleep_for(1ms);
-    if (loses_answers) {
-      throw std::runtime_error("the answer is lost");
-    }
-  }
-};
 
 class GroupCommit : public SchedulerThreads {
  public:

@@ -794,11 +794,8 @@ TEST_F(Machine, RetriesComeBackAfterABackOffThatGrows) {
   EXPECT_EQ(some.decide(0, 1, retry("x"), zero).due, zero + 1s);
   EXPECT_EQ(some.decide(0, 2, retry("x"), zero).due, zero + 3s);
   EXPECT_EQ(some.decide(0, 3, retry("x"), zero).due, zero + 5s);
-  EXPECT_EQ(some.decide(0, 4, retry("x"), zero).what, outcome::verdict::dead);
   EXPECT_EQ(some.decide(0, 1, retry_after(7s), zero).due, zero + 7s);
   EXPECT_EQ(some.decide(0, 1, dead("x"), zero).what, outcome::verdict::dead);
-  EXPECT_FALSE(some.exhausted(0, 4));
-  EXPECT_TRUE(some.exhausted(0, 5));
 }
 
 TEST_F(Machine, TheJitterShortensABackOffByNoMoreThanItsShare) {
