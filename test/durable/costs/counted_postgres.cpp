@@ -43,6 +43,8 @@ class still_store final : public forwarding_store {
 class counted_postgres final : public counted_store {
  public:
   counted_postgres() {
+    user_.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE; DROP TABLE IF EXISTS public.orders");
+    store_.migrate();
     user_.execute(
         "CREATE TABLE public.orders(id bigint PRIMARY KEY,state integer) WITH (fillfactor=40);"
         "INSERT INTO public.orders SELECT n,0 FROM generate_series(1,2000) n");
@@ -82,12 +84,6 @@ class counted_postgres final : public counted_store {
   }
 
  private:
-  static postgres_options one_connection() {
-    postgres_options options;
-    options.connections = 1;
-    return options;
-  }
-
   /// Connections tell what they have read when they please, unless they are asked to.
   void flush() {
     if (PQserverVersion(user_.get()) < 150000) {
@@ -107,12 +103,7 @@ class counted_postgres final : public counted_store {
   [[nodiscard]] double number(const std::string& sql) const { return std::stod(user_.ask(sql)); }
 
   sql_session user_{still().server.conninfo()};
-  postgres_store store_{still().server.conninfo(), one_connection()};
-  const bool made_ = [this] {
-    user_.execute("DROP SCHEMA IF EXISTS timing_wheel CASCADE; DROP TABLE IF EXISTS public.orders");
-    store_.migrate();
-    return true;
-  }();
+  postgres_store store_{still().server.conninfo(), {.connections = 1}};
   still_store seen_{store_};
   store_counts own_{};
   std::uint64_t users_statements_ = 0;

@@ -23,14 +23,11 @@ std::unique_ptr<leased_run> run_of(std::int64_t id, std::uint32_t kind = 0, inst
 }
 
 // The ids of what is over, which goes away.
-std::vector<std::int64_t> ended(run_queue& runs, std::vector<bool>* ran = nullptr) {
+std::vector<std::int64_t> ended(run_queue& runs) {
   std::vector<std::int64_t> ids;
   run_list over = runs.take_ended();
   over.clear_and_dispose([&](leased_run* one) {
     ids.push_back(one->id);
-    if (ran != nullptr) {
-      ran->push_back(one->ran);
-    }
     std::default_delete<leased_run>()(one);
   });
   return ids;
@@ -170,7 +167,6 @@ TEST_F(RunQueue, CountsByKind) {
 // A run begins on a thread, or is taken back; both never, and each once.
 TEST_F(RunQueue, ARunThatIsTakenBackByOneThreadIsNotBegunByAnother) {
   constexpr std::int64_t count = 5000;
-  std::vector<bool> ran;
   std::vector<std::int64_t> over;
   std::atomic<bool> done{false};
   std::jthread worker([&] {
@@ -189,13 +185,12 @@ TEST_F(RunQueue, ARunThatIsTakenBackByOneThreadIsNotBegunByAnother) {
   for (std::int64_t id = 1; id <= count; ++id) {
     static_cast<void>(runs_.push(run_of(id), at_first));
     runs_.end_late(instant::max());
-    const std::vector<std::int64_t> some = ended(runs_, &ran);
-    std::copy_if(some.begin(), some.end(), std::back_inserter(over), [](std::int64_t one) { return one <= count; });
+    std::ranges::copy(ended(runs_), std::back_inserter(over));
   }
   done = true;
   worker.join();
-  const std::vector<std::int64_t> rest = ended(runs_);
-  std::copy_if(rest.begin(), rest.end(), std::back_inserter(over), [](std::int64_t one) { return one <= count; });
+  std::ranges::copy(ended(runs_), std::back_inserter(over));
+  std::erase_if(over, [](std::int64_t one) { return one > count; });
   std::sort(over.begin(), over.end());
   ASSERT_EQ(over.size(), static_cast<std::size_t>(count));
   EXPECT_EQ(std::adjacent_find(over.begin(), over.end()), over.end());

@@ -61,8 +61,7 @@ class postgres_users_transaction final : public users_transaction {
 class postgres_programs final : public ground {
  public:
   postgres_programs() {
-    postgres_options options;
-    options.statement_timeout = std::chrono::seconds(3);
+    const postgres_options options{.statement_timeout = std::chrono::seconds(3)};
     for (std::size_t i = 0; i <= most_nodes; ++i) {
       stores_.push_back(std::make_unique<postgres_store>(server_.conninfo(), options));
       stores_.back()->migrate();
