@@ -14,7 +14,6 @@ namespace {
 
 using testing::AnyOf;
 using testing::ContainerEq;
-using testing::Contains;
 
 class SqliteNodes : public testing::Test {
  public:
@@ -162,35 +161,6 @@ TEST_F(SqliteNodes, OfTwoReleasesShareAFile) {
 }
 
 // ---- a handler that kills its process
-
-TEST_F(SqliteNodes, APoisonCheckDiesAfterItsAttemptsAndOthersGoOn) {
-  schedule("poison", "p");
-  int kills = 0;
-  std::vector<std::string> good;
-  for (int round = 0; round < 10 && store().list_dead(1).empty(); ++round) {
-    const std::string key = "g" + std::to_string(round);
-    schedule("good", key, 30ms);
-    worker killed = node(key);
-    if (round == 0 || kills < 3) {
-      EXPECT_EQ(killed.wait(), -SIGKILL);
-      ++kills;
-    } else {
-      EXPECT_TRUE(wait_until([this] { return !store().list_dead(1).empty(); }));
-      EXPECT_TRUE(wait_until_empty());
-      killed.end();
-    }
-    const auto told = killed.told();
-    good.insert(good.end(), told.begin(), told.end());
-  }
-  EXPECT_EQ(kills, 3);
-  const auto dead = store().list_dead(10);
-  ASSERT_THAT(dead, SizeIs(1));
-  EXPECT_EQ(dead[0].key, "p");
-  EXPECT_THAT(dead[0].error, HasSubstr("none of 3 runs was done; one or more ended without a word"));
-  EXPECT_THAT(keys_by_time(store()), IsEmpty());
-  EXPECT_THAT(good, Contains("g0"));
-  EXPECT_GE(good.size(), 4U);  // at least once each
-}
 
 TEST_F(SqliteNodes, WhatIsClaimedBesideAPoisonCheckRuns) {
   schedule("mixed", "p", 0ms, "poison");

@@ -86,7 +86,6 @@ void be_a_node(sqlite_store& store, const std::string& name) {
     tell(what.key() + " " + std::to_string(now.count()));
   });
   checks.on("good", [](const job& what) { tell(what.key()); });
-  checks.on("poison", [](const job& /*what*/) { static_cast<void>(std::raise(SIGKILL)); }, {.max_attempts = 3});
   // Which of them kills their process cannot be seen by their kind.
   const auto mixed = [](const job& what) {
     if (what.payload() == "poison") {
