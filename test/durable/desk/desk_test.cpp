@@ -768,7 +768,7 @@ TEST_P(DeskOnServer, AStandbyTellsWhatItKnows) {
   postgres_store on_primary(primary.conninfo());
   on_primary.migrate();
   put(on_primary, "late", on_primary.now() - 90s);
-  const std::unique_ptr<private_postgres> standby = primary.standby("second");
+  const std::unique_ptr<private_postgres> standby = primary.standby();
   const ended checked = run_alone({"check", standby->conninfo()});
   EXPECT_THAT(checked.out, HasSubstr("ok     this is a standby")) << checked.err;
   EXPECT_THAT(checked.out, HasSubstr("WRONG  1 checks of close wait"));

@@ -105,8 +105,10 @@ TEST_F(PostgresFullDisk, OfTheTablesDoublesNoRunAndItGoesOnWhenThereIsRoom) {
 // The server ends, and somebody has to start it.
 TEST_F(PostgresFullDisk, OfTheLogDoublesNoRunAndItGoesOnAfterARestart) {
   private_postgres server({.settings = {{"max_wal_size", "32MB"}}, .wal = disk_.path() / "wal"});
-  const answers told =
-      run_while_full(server, disk_.path(), [&] { server.restart(private_postgres::shutdown::immediate); });
+  const answers told = run_while_full(server, disk_.path(), [&] {
+    server.stop(private_postgres::shutdown::immediate);
+    server.start();
+  });
   EXPECT_THAT(told.refusal, Not(IsEmpty()));
 }
 
@@ -141,7 +143,7 @@ class PostgresFailover : public testing::Test {  // NOLINT(readability-identifie
   PostgresFailover() {
     postgres_store(primary_.conninfo()).migrate();
     primary_.execute("CREATE TABLE effect(key text PRIMARY KEY)");
-    primary_.replicate_to("second");
+    primary_.wait_for_standby();
   }
   [[nodiscard]] std::string conninfo() const {
     return "host=" + primary_.host() + "," + standby_->host() + " port=" + std::to_string(primary_.port()) + "," +
@@ -154,7 +156,7 @@ class PostgresFailover : public testing::Test {  // NOLINT(readability-identifie
   }
 
   private_postgres primary_;
-  std::unique_ptr<private_postgres> standby_ = primary_.standby("second");
+  std::unique_ptr<private_postgres> standby_ = primary_.standby();
 };
 
 TEST_F(PostgresFailover, AStandbyTellsAnOperatorWhatThereIs) {

@@ -180,13 +180,7 @@ bool lossy_vfs::has_power() {
   return power_;
 }
 
-int lossy_vfs::calls() {
-  const std::scoped_lock lock(mutex);
-  return calls_;
-}
-
 bool lossy_vfs::count_call() {
-  ++calls_;
   if (calls_left_ == 0) {
     drop_all();
   }

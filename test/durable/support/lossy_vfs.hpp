@@ -30,8 +30,6 @@ class lossy_vfs {
   void cut_power();
   void restore_power();
   [[nodiscard]] bool has_power();
-  /// Writes, syncs and truncations so far.
-  [[nodiscard]] int calls();
 
   /// \cond
   struct change {
@@ -50,7 +48,6 @@ class lossy_vfs {
   /// \endcond
 
  private:
-  int calls_ = 0;
   int calls_left_ = -1;
   bool power_ = true;
   std::mt19937_64 random_{1};

@@ -188,9 +188,9 @@ std::string sql_session::ask(const std::string& sql) const {
 // ---- private_postgres
 
 private_postgres::private_postgres(const private_postgres_options& options)
-    : private_postgres(options, copy_of{nullptr, {}}) {}
+    : private_postgres(options, nullptr) {}
 
-private_postgres::private_postgres(const private_postgres_options& options, const copy_of& what)
+private_postgres::private_postgres(const private_postgres_options& options, const private_postgres* primary)
     : programs_(find_programs()), loopback_(options.loopback) {
   std::tie(user_, group_) = find_user();
   for (const auto& [name, value] : options.environment) {
@@ -200,7 +200,7 @@ private_postgres::private_postgres(const private_postgres_options& options, cons
   watch();
   try {
     port_ = loopback_ ? free_port() : port_;
-    fill(options, what);
+    fill(options, primary);
     start();
   } catch (...) {
     pclose(life_);  // the watcher removes the folder
@@ -248,13 +248,13 @@ void private_postgres::watch() {
   }
 }
 
-void private_postgres::fill(const private_postgres_options& options, const copy_of& what) {
-  if (what.primary == nullptr) {
+void private_postgres::fill(const private_postgres_options& options, const private_postgres* primary) {
+  if (primary == nullptr) {
     run("initdb --no-sync --auth=trust --username=postgres --encoding=UTF8 --locale=C",
         "--pgdata=" + word(data().string()) + (options.wal.empty() ? "" : "--waldir=" + word(options.wal.string())));
     configure(options, "");
   } else {
-    const std::string from = what.primary->conninfo() + " application_name=" + what.name;
+    const std::string from = primary->conninfo() + " application_name=standby";
     run("pg_basebackup --no-sync --checkpoint=fast --write-recovery-conf --wal-method=stream",
         "--dbname=" + word(from) + "--pgdata=" + word(data().string()));
     configure(options, from);
@@ -315,11 +315,6 @@ void private_postgres::stop(shutdown how) {
   wait_until([this] { return !signal_all(0); });  // its file goes before it does
 }
 
-void private_postgres::restart(shutdown how) {
-  stop(how);
-  start();
-}
-
 void private_postgres::kill() {
   if (running()) {
     ::kill(process(), SIGKILL);
@@ -349,27 +344,20 @@ void private_postgres::kill_orphans() const {
   }
 }
 
-std::unique_ptr<private_postgres> private_postgres::standby(const std::string& name,
-                                                            const private_postgres_options& options) {
-  return std::unique_ptr<private_postgres>(new private_postgres(options, copy_of{this, name}));
+std::unique_ptr<private_postgres> private_postgres::standby() {
+  return std::unique_ptr<private_postgres>(new private_postgres({}, this));
 }
 
-void private_postgres::replicate_to(const std::string& name) {
+void private_postgres::wait_for_standby() {
   const sql_session own(conninfo());
-  const auto connected = [&] {
-    return own.count("SELECT count(*) FROM pg_stat_replication WHERE state='streaming' AND application_name=" +
-                     in_quotes(name)) > 0;
+  const auto wait_for = [&](const std::string& state) {
+    if (!wait_until([&] { return own.ask("SELECT count(*) FROM pg_stat_replication WHERE " + state) != "0"; })) {
+      throw std::runtime_error("there is no standby with " + state + ": " + log());
+    }
   };
-  if (!name.empty() && !wait_until(connected)) {
-    throw std::runtime_error("the standby " + name + " does not come: " + log());
-  }
-  set("synchronous_standby_names", name);
-  const auto synchronous = [&] {
-    return own.count("SELECT count(*) FROM pg_stat_replication WHERE sync_state='sync'") > 0;
-  };
-  if (!name.empty() && !wait_until(synchronous)) {
-    throw std::runtime_error("the standby " + name + " does not become synchronous: " + log());
-  }
+  wait_for("state='streaming'");
+  set("synchronous_standby_names", "standby");
+  wait_for("sync_state='sync'");
 }
 
 void private_postgres::promote() {

@@ -71,18 +71,16 @@ class private_postgres {
   private_postgres& operator=(const private_postgres&) = delete;
   ~private_postgres();
 
-  /// A standby that follows this server, started. `name` is for `synchronous_standby_names`; see `replicate_to`.
-  [[nodiscard]] std::unique_ptr<private_postgres> standby(const std::string& name,
-                                                          const private_postgres_options& options = {});
-  /// From here on each commit waits for the standby of that name, and returns when it is connected. Empty: for none.
-  void replicate_to(const std::string& name);
+  /// A standby that follows this server, started.
+  [[nodiscard]] std::unique_ptr<private_postgres> standby();
+  /// From here on each commit waits for the standby. Returns when that is connected.
+  void wait_for_standby();
   /// Makes a standby a server of its own, and returns when it takes writes.
   void promote();
 
   /// Starts one that was stopped or killed, and waits until it can be used.
   void start();
   void stop(shutdown how = shutdown::fast);
-  void restart(shutdown how = shutdown::fast);
   /// SIGKILL to its first process, and then to the others, as if the machine had stopped.
   void kill();
   /// Sends a signal to all of its processes. \returns whether there is one.
@@ -117,15 +115,12 @@ class private_postgres {
   int kill_backends() const;
 
  private:
-  struct copy_of {
-    const private_postgres* primary;
-    std::string name;
-  };
-  private_postgres(const private_postgres_options& options, const copy_of& what);
+  /// \param primary what it follows; null: it is a server of its own.
+  private_postgres(const private_postgres_options& options, const private_postgres* primary);
 
   void make_folder(const std::filesystem::path& parent);
   void watch();
-  void fill(const private_postgres_options& options, const copy_of& what);
+  void fill(const private_postgres_options& options, const private_postgres* primary);
   void configure(const private_postgres_options& options, const std::string& primary_conninfo);
   // Runs a program of the server's to its end, as its user. The arguments are words of a shell.
   void run(const std::string& program, const std::string& arguments) const;
