@@ -10,6 +10,7 @@ killed more often, and Python takes the place of curl, which would rest for a se
 """
 
 import collections
+import contextlib
 import http.client
 import json
 import subprocess
@@ -34,21 +35,35 @@ retry-all-errors
 """
 
 
-class Server:
-    """timing-wheel serve, which is killed again and again."""
+class Process:
+    """A program that prints its port, and is started again with the same one."""
 
-    def __init__(self, command):
-        self.command, self.port, self.kills = command, 0, 0
+    running = []  # to be killed if a test fails
+
+    def __init__(self, command, at_port=lambda port: ["--listen", f"127.0.0.1:{port}"], environment=None):
+        self.command, self.at_port, self.port, self.environment = command, at_port, 0, environment
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen([*self.command, "--listen", f"127.0.0.1:{self.port}"], stdout=subprocess.PIPE,
-                                        text=True)
-        self.port = int(self.process.stdout.readline().split(":")[2].strip("/\n"))
+        self.process = subprocess.Popen([*self.command, *self.at_port(self.port)], stdout=subprocess.PIPE, text=True,
+                                        env=self.environment)
+        Process.running.append(self.process)
+        self.port = int(self.process.stdout.readline().rstrip("/\n").split(":")[-1])
 
     def kill(self):
         self.process.kill()
         self.process.communicate()
+
+    def end(self):
+        self.process.terminate()
+        self.process.communicate()
+        return self.process.returncode
+
+
+class Server(Process):
+    """timing-wheel serve, which is killed again and again."""
+
+    kills = 0
 
     def kill_each(self, seconds, over):
         while not over.wait(seconds):
@@ -150,18 +165,26 @@ def torture(desk, checks, store, folder):
         sys.exit("too few checks: no kill")
 
 
+@contextlib.contextmanager
+def databases(postgres_server=None):
+    """Yields a function of a name: it makes a database of POSTGRES_SERVER, and returns its address; None without one."""
+    if postgres_server is None:
+        yield lambda name: None
+        return
+    with subprocess.Popen([postgres_server], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        def database_of(name):
+            server.stdin.write(name + "\n")
+            server.stdin.flush()
+            return server.stdout.readline().strip()
+        yield database_of
+
+
 def main():
     desk, checks = sys.argv[1], int(sys.argv[2])
     if checks > 600_000:
         sys.exit("at most 600000 checks: the audit is read whole, up to a million lines")
-    with tempfile.TemporaryDirectory() as folder:
-        if len(sys.argv) == 3:
-            torture(desk, checks, f"sqlite:{folder}/checks.db", folder)
-            return
-        with subprocess.Popen([sys.argv[3]], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as postgres:
-            postgres.stdin.write("torture\n")
-            postgres.stdin.flush()
-            torture(desk, checks, postgres.stdout.readline().strip(), folder)
+    with tempfile.TemporaryDirectory() as folder, databases(*sys.argv[3:]) as database_of:
+        torture(desk, checks, database_of("torture") or f"sqlite:{folder}/checks.db", folder)
 
 
 if __name__ == "__main__":

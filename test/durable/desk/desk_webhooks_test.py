@@ -30,10 +30,11 @@ import time
 import urllib.parse
 from pathlib import Path
 
+from desk_torture import TOKEN, Process, databases
+
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "webhooks"))
 import receiver  # noqa: E402
 
-TOKEN = "0123456789abcdef"
 KEYS = ["whsec_" + base64.b64encode(bytes([number] * 32)).decode() for number in range(2)]
 LEASE = 3
 
@@ -127,31 +128,6 @@ def receive(key_file, database, port, certificate=""):
     server.serve_forever()
 
 
-class Process:
-    """A program that prints its port, and is started again with the same one."""
-
-    running = []  # to be killed if the test fails
-
-    def __init__(self, command, at_port, environment=None):
-        self.command, self.at_port, self.port, self.environment = command, at_port, 0, environment
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen([*self.command, *self.at_port(self.port)], stdout=subprocess.PIPE, text=True,
-                                        env=self.environment)
-        Process.running.append(self.process)
-        self.port = int(self.process.stdout.readline().rstrip("/\n").split(":")[-1])
-
-    def kill(self):
-        self.process.kill()
-        self.process.communicate()
-
-    def end(self):
-        self.process.terminate()
-        self.process.communicate()
-        return self.process.returncode
-
-
 def must(is_true, *words):
     if not is_true:
         sys.exit(f"not so: {words}")
@@ -205,8 +181,7 @@ class Shop:
     def server(self, kinds, *options, limits="true", environment=None):
         file = self.write("kinds.json", json.dumps(kinds))
         return Process(["bash", "-c", limits + ' && exec "$@"', "-", self.desk, "serve", self.store, "--token-file",
-                        self.folder / "tokens", "--deliver", file, *options],
-                       lambda port: ["--listen", f"127.0.0.1:{port}"], environment)
+                        self.folder / "tokens", "--deliver", file, *options], environment=environment)
 
     def kind(self, **members):
         return {"url": f"http://127.0.0.1:{self.receiver.port}/hook?shop=1", "key_file": "both.key", "time_limit": "4s",
@@ -655,7 +630,7 @@ def run_beside(desk, cases, store, folder):
         shop.close()
 
 
-def test(desk, checks, store_of):
+def test(desk, checks, database_of):
     help_text = subprocess.run([desk, "serve", "--help"], check=True, capture_output=True, text=True).stdout
     if "--deliver" not in help_text:
         sys.exit(77)  # built without libcurl and OpenSSL
@@ -666,7 +641,7 @@ def test(desk, checks, store_of):
         for number, cases in enumerate(all_of_them):
             folder = Path(scratch) / str(number)
             folder.mkdir()
-            store = store_of(f"webhooks_{number}") or f"sqlite:{folder}/checks.db"
+            store = database_of(f"webhooks_{number}") or f"sqlite:{folder}/checks.db"
             running.append(threads.submit(run_beside, desk, cases, store, folder))
         try:
             for each in running:
@@ -680,15 +655,9 @@ def test(desk, checks, store_of):
 def main():
     if sys.argv[1] == "receive":
         receive(*sys.argv[2:])
-    elif len(sys.argv) == 3:
-        test(sys.argv[1], int(sys.argv[2]), lambda name: None)
     else:
-        with subprocess.Popen([sys.argv[3]], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as postgres:
-            def store_of(name):
-                postgres.stdin.write(name + "\n")
-                postgres.stdin.flush()
-                return postgres.stdout.readline().strip()
-            test(sys.argv[1], int(sys.argv[2]), store_of)
+        with databases(*sys.argv[3:]) as database_of:
+            test(sys.argv[1], int(sys.argv[2]), database_of)
 
 
 if __name__ == "__main__":
