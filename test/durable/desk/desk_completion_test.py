@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Completes command lines of timing-wheel in zsh and in fish, as somebody does who presses the Tab key.
+"""Completes command lines of timing-wheel in bash, in zsh and in fish, as somebody does who presses the Tab key.
 
 desk_completion_test.py DESK
 """
@@ -64,6 +64,12 @@ class Completion(unittest.TestCase):
         (self.folder / "checks.db").touch()
         self.environment = {"PATH": f"{DESK.parent}:{os.environ['PATH']}", "HOME": str(self.folder), "TERM": "vt100",
                             "LANG": "C.UTF-8"}
+
+    def test_bash(self):
+        script = (f'. {SOURCES}/timing-wheel.bash; COMP_WORDS=(timing-wheel ""); COMP_CWORD=1; _timing_wheel; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+        self.assertEqual(sorted(done.stdout.split()), sorted({*commands(), "--help"}))
 
     @unittest.skipUnless(shutil.which("zsh"), "it needs zsh")
     def test_zsh(self):

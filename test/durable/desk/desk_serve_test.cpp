@@ -35,15 +35,6 @@ struct http_reply {
   [[nodiscard]] json read() const { return json::parse(body); }
 };
 
-std::string time_text(std::chrono::system_clock::time_point when) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[] = "2026-11-23T18:00:00Z";
-  std::strftime(text, sizeof text, "%FT%TZ", &parts);
-  return text;
-}
-
 class client {
  public:
   // The system keeps little for one that is `deaf`.
@@ -263,7 +254,7 @@ TEST_P(DeskServe, TellsAllOfACheckAndHidesPayloadsIfAsked) {
   if (on_server()) {
     put(store, "late");
     const sql_session culprit(server().conninfo());
-    culprit.execute("BEGIN; UPDATE " + made.options.at(1) + ".check SET payload='secret' WHERE key='late'");
+    culprit.execute("BEGIN; UPDATE " + schema + ".check SET payload='secret' WHERE key='late'");
     EXPECT_THAT(serving(*this, {"--redact"}).ask("GET /v1/kinds/close/checks/late/why").body,
                 AllOf(HasSubstr("A transaction is in the way"), Not(HasSubstr("secret"))));
   }
@@ -540,7 +531,9 @@ TEST_P(DeskServe, RefusesWhoHasNoTokenOrComesFromElsewhere) {
 }
 
 TEST_P(DeskServeOnce, EventsEndWithTheirToken) {
-  std::ofstream(folder.file("short")) << "guest " << secret << ' ' << time_text(std::chrono::system_clock::now() + 2s);
+  const std::time_t end = std::time(nullptr) + 2;
+  std::tm parts{};
+  std::ofstream(folder.file("short")) << "guest " << secret << std::put_time(::gmtime_r(&end, &parts), " %FT%TZ");
   const serving desk(*this, {"--token-file", folder.file("short")});
   const client one(desk.port);
   one.send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
@@ -570,22 +563,21 @@ TEST_P(DeskServe, DeliversOnlyFromAStoreThatItMayWrite) {
   if (!has_webhooks()) {
     GTEST_SKIP() << "built without libcurl and OpenSSL";
   }
-  std::string named = made.named;
+  desk_place place = made;
   std::string program = TIMING_WHEEL_DESK;
 #ifdef TIMING_WHEEL_TEST_POSTGRES
   if (on_server()) {
-    const std::string& schema = made.options.at(1);
     const std::string role = schema + "_looks";
     server().execute("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + role +
                      "; GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO " + role);
-    named += " user=" + role;
+    place.named += " user=" + role;
   }
 #endif
   if (!on_server()) {
     put(store, "late");
     program = only_reads_the_file();
   }
-  expect_no_delivery(named, made.options, program);
+  expect_no_delivery(place, program);
 }
 
 TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
@@ -639,7 +631,6 @@ TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
 // More clients ask than the server has threads, each of which waits for the database for seconds.
 TEST_P(DeskServeOnce, AStoreThatGoesAwayIsAProblemUntilItIsBack) {
   const serving desk(*this, with_tokens);
-  const std::string& schema = made.options.at(1);
   const std::string to_gone = "ALTER SCHEMA " + schema + " RENAME TO " + schema + "_gone";
   const std::string and_back = "ALTER SCHEMA " + schema + "_gone RENAME TO " + schema;
   const client watcher(desk.port);
@@ -691,7 +682,7 @@ TEST_P(DeskServe, AStoreThatIsLockedIsAProblemUntilTheLockIsGone) {
     ASSERT_THAT(open.list({.limit = 1}), SizeIs(1));
 #ifdef TIMING_WHEEL_TEST_POSTGRES
     if (on_server()) {
-      ask(open, "LOCK TABLE " + made.options.at(1) + ".check");
+      ask(open, "LOCK TABLE " + schema + ".check");
       expect_problem(desk.ask(get_it));
     }
 #endif
@@ -767,11 +758,7 @@ TEST_P(DeskServeOnce, ClientsThatReadNoAnswerAreClosedAndOthersAreServed) {
     deaf.back()->send(all);
   }
   EXPECT_EQ(desk.ask("GET /v1/audit").status, 200);
-  const auto latest = std::chrono::steady_clock::now() + 30s;  // the server's limit is half a second
-  while (open_connections(desk.port) != 0 && std::chrono::steady_clock::now() < latest) {
-    std::this_thread::sleep_for(10ms);
-  }
-  EXPECT_EQ(open_connections(desk.port), 0U);
+  EXPECT_TRUE(wait_until([&] { return open_connections(desk.port) == 0; }, 30s)) << "its limit is half a second";
   for (const auto& each : deaf) {
     EXPECT_LT(each->read().size(), asks * 1'000'000) << "the server has not waited longer";
   }

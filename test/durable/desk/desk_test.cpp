@@ -17,7 +17,7 @@
 #include "support/prometheus_page.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 #ifdef TIMING_WHEEL_TEST_SQLITE
-#include <sqlite3.h>
+#include "durable/support/sqlite_case.hpp"
 #endif
 
 namespace timing_wheel::durable::test {
@@ -35,10 +35,8 @@ class Desk : public desk_case {  // NOLINT(readability-identifier-naming): a sui
 #endif
 #ifdef TIMING_WHEEL_TEST_SQLITE
     if (on.options.empty()) {
-      sqlite3* file = nullptr;
-      sqlite3_open(on.named.substr(on.named.find(':') + 1).c_str(), &file);
-      EXPECT_EQ(sqlite3_exec(file, statements.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(file);
-      sqlite3_close(file);
+      const users_database file(on.named.substr(on.named.find(':') + 1));
+      EXPECT_EQ(file.run(statements), SQLITE_OK) << sqlite3_errmsg(file.get());
     }
 #endif
   }
@@ -321,7 +319,7 @@ TEST_P(Desk, WhyTellsWhatACheckWaitsFor) {
 #ifdef TIMING_WHEEL_TEST_POSTGRES
 TEST_P(DeskOnServer, WhyNamesTheTransactionInTheWay) {
   put(store, "a");
-  const std::string table = made.options.at(1) + ".check";
+  const std::string table = schema + ".check";
   const std::string row = table + " WHERE key='a' FOR ";
   const sql_session culprit(server().conninfo() + " application_name=psql");
   const sql_session another(server().conninfo());
@@ -430,22 +428,6 @@ TEST_P(Desk, ChangesAllThatAFilterNamesInSeveralTransactions) {
   EXPECT_EQ(audited(), 2500U + 1112 + 2500 + 10);
 }
 
-TEST_P(Desk, CtrlCStopsAChangeBetweenTwoTransactions) {
-  constexpr std::size_t count = 30'000;
-  put_many(count);
-  std::thread hand([&] {
-    wait_until([&] { return store.count({}, count) < count; });
-    interrupt();
-  });
-  const ended done = run({"cancel", "--all", "--yes", "--json"});
-  hand.join();
-  EXPECT_EQ(done.status, 4) << done.err;
-  EXPECT_TRUE(done.read()["stopped"]);
-  const std::size_t cancelled = done.read()["changed"];
-  EXPECT_EQ(store.count({}, count), count - cancelled);
-  EXPECT_EQ(audited(), cancelled);
-}
-
 // A terminal with somebody before it.
 class terminal {
  public:
@@ -489,17 +471,16 @@ class terminal {
 TEST_P(Desk, AsksOnATerminalBeforeItChangesMoreThanOne) {
   put_many(3);
   const terminal screen;
-  words typed = {"cancel", made.named, "--kind", "close"};
-  typed.insert(typed.end(), made.options.begin(), made.options.end());
+  const auto cancel_all = [&] { return run({"cancel", "--kind", "close"}, screen.program()).status; };
   const std::string asks = "cancel 3 checks (kind close)? [y/N] ";
   for (const char* no : {"n\n", "\n", "yes please\n", "\x04"}) {  // the last one ends the input
     screen.type(no);
-    EXPECT_EQ(run_alone_in(folder, typed, screen.program()).status, 4) << no;
+    EXPECT_EQ(cancel_all(), 4) << no;
     EXPECT_THAT(screen.read("nothing was changed"), HasSubstr(asks + "timing-wheel: nothing was changed"));
   }
   EXPECT_EQ(store.count({}, 10), 3U);
   screen.type("y\n");
-  EXPECT_EQ(run_alone_in(folder, typed, screen.program()).status, 0);
+  EXPECT_EQ(cancel_all(), 0);
   EXPECT_THAT(screen.read("3 cancelled"), HasSubstr(asks + "3 cancelled"));
   EXPECT_EQ(store.count({}, 10), 0U);
 }
@@ -514,9 +495,7 @@ TEST_P(Desk, WatchesOnATerminalUntilCtrlC) {
     second = screen.read("close");
     interrupt();
   });
-  words typed = {"status", made.named, "--watch", "--every", "0.1"};
-  typed.insert(typed.end(), made.options.begin(), made.options.end());
-  EXPECT_EQ(run_alone_in(folder, typed, screen.program()).status, 0);
+  EXPECT_EQ(run({"status", "--watch", "--every", "0.1"}, screen.program()).status, 0);
   hand.join();
   const std::string clears = "\x1b[H\x1b[2J";
   EXPECT_THAT(first, testing::StartsWith(clears + (on_server() ? "postgres " : "sqlite ")));
@@ -526,13 +505,14 @@ TEST_P(Desk, WatchesOnATerminalUntilCtrlC) {
 TEST_P(Desk, TwoOperatorsAtATimeChangeEachCheckOnce) {
   constexpr int count = 3000;
   put_many(count);
+  const words cancel_all = {"cancel", "--kind", "close", "--yes", "--json"};
   int by_other = 0;
   std::thread other([&] {
     // A folder of its own for what it says.
     const timing_wheel::test::scratch_folder elsewhere;
-    by_other = run_in(elsewhere, {"cancel", "--kind", "close", "--yes", "--json"}).read()["changed"];
+    by_other = run_alone_in(elsewhere, on(made, cancel_all)).read()["changed"];
   });
-  const int by_one = run({"cancel", "--kind", "close", "--yes", "--json"}).read()["changed"];
+  const int by_one = run(cancel_all).read()["changed"];
   other.join();
   EXPECT_EQ(by_one + by_other, count);
   EXPECT_EQ(store.count({}, 1), 0U);
@@ -563,7 +543,7 @@ TEST_P(DeskOnServer, AServerThatGoesAwayInTheMiddleLeavesWhatWasDone) {
   std::thread hand([&] {
     wait_until([&] { return store.count({}, count) < count; });
     const sql_session admin(server().conninfo());
-    admin.execute("BEGIN; LOCK TABLE " + made.options.at(1) + ".audit IN EXCLUSIVE MODE");
+    admin.execute("BEGIN; LOCK TABLE " + schema + ".audit IN EXCLUSIVE MODE");
     const std::string waits = " FROM pg_stat_activity WHERE wait_event_type='Lock'";
     wait_until([&] { return server().ask("SELECT count(*)" + waits) != "0"; });
     static_cast<void>(server().ask("SELECT pg_terminate_backend(pid)" + waits));
@@ -579,7 +559,6 @@ TEST_P(DeskOnServer, AServerThatGoesAwayInTheMiddleLeavesWhatWasDone) {
 
 TEST_P(DeskOnServer, ARoleThatMayOnlyReadChangesNothing) {
   put(store, "a", 1h);
-  const std::string& schema = made.options.at(1);
   server().execute("CREATE ROLE " + schema + "_reads LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + schema +
                    "_reads; GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO " + schema + "_reads");
   const std::string reads = made.named + " user=" + schema + "_reads";
@@ -590,7 +569,6 @@ TEST_P(DeskOnServer, ARoleThatMayOnlyReadChangesNothing) {
 }
 
 TEST_P(DeskOnServer, CheckNamesTheRightsThatARoleLacks) {
-  const std::string& schema = made.options.at(1);
   const std::string role = schema + "_shop";
   server().execute("CREATE ROLE " + role + " LOGIN");
   const auto says = [&] {
@@ -618,14 +596,11 @@ TEST_P(DeskOnServer, CheckNamesTheRightsThatARoleLacks) {
 
 // Not even a read gets through.
 TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATable) {
-  const std::string& schema = made.options.at(1);
   const sql_session culprit(server().conninfo());
   culprit.execute("SET application_name=migration; BEGIN; LOCK TABLE " + schema + ".check");
-  const std::string impatient = made.named + " options='-c lock_timeout=200'";
-  for (const words& each : {words{"list", impatient}, {"why", impatient, "close", "a"}}) {
-    words typed = each;
-    typed.insert(typed.end(), {"--schema", schema});
-    const ended done = run_alone(typed);
+  const desk_place impatient = {nullptr, made.named + " options='-c lock_timeout=200'", made.options};
+  for (const words& each : {words{"list"}, {"why", "close", "a"}}) {
+    const ended done = run_alone(on(impatient, each));
     EXPECT_EQ(done.status, 4) << done.out;
     EXPECT_THAT(done.err, HasSubstr("SELECT pg_terminate_backend("));
     EXPECT_THAT(done.err, testing::ContainsRegex("A table is locked: process [0-9]+ of .*migration.*LOCK TABLE"));
@@ -639,7 +614,6 @@ TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATable) {
 
 // As the server does when a statement takes too long.
 TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATableIfTheServerEndsTheStatement) {
-  const std::string& schema = made.options.at(1);
   const sql_session culprit(server().conninfo());
   culprit.execute("SET application_name=migration; BEGIN; LOCK TABLE " + schema + ".check");
   std::atomic<bool> over = false;
@@ -663,7 +637,6 @@ TEST_P(DeskOnServer, NamesTheSessionThatHasLockedATableIfTheServerEndsTheStateme
 
 // `pg_dump -x` leaves out what everybody may read, and what nobody may call.
 TEST_P(DeskOnServer, CheckFindsWhatABackupWithoutPrivilegesLacks) {
-  const std::string& schema = made.options.at(1);
   const std::string role = schema + "_node";
   server().execute("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + role +
                    "; GRANT ALL ON ALL TABLES IN SCHEMA " + schema + " TO " + role + "; GRANT ALL ON SEQUENCE " +
@@ -681,8 +654,8 @@ TEST_P(DeskOnServer, CheckFindsWhatABackupWithoutPrivilegesLacks) {
 
 TEST_P(DeskOnServer, CheckSeesThatCommitsOfARoleDoNotWait) {
   const auto says = [&](const std::string& commits) {
-    return run_alone({"check", made.named + " options='-c synchronous_commit=" + commits + "'", made.options.at(0),
-                      made.options.at(1)})
+    return run_alone(
+               {"check", made.named + " options='-c synchronous_commit=" + commits + "'", made.options.at(0), schema})
         .out;
   };
   EXPECT_THAT(says("on"), Not(HasSubstr("synchronous_commit")));
@@ -691,7 +664,6 @@ TEST_P(DeskOnServer, CheckSeesThatCommitsOfARoleDoNotWait) {
 
 // What a transaction that fails has written is dead rows at once.
 TEST_P(DeskOnServer, CheckFindsATableThatNobodyVacuums) {
-  const std::string& schema = made.options.at(1);
   const std::string reset = "ALTER TABLE " + schema + ".check RESET (autovacuum_enabled)";
   const std::string vacuum = "VACUUM " + schema + ".check";
   EXPECT_THAT(run({"check"}).out, HasSubstr("ok     autovacuum is on\n"));
@@ -716,7 +688,6 @@ TEST_P(DeskOnServer, CheckFindsATableThatNobodyVacuums) {
 
 // The program finds a function that has the name of the server's clock first.
 TEST_P(DeskOnServer, CheckFindsATransactionThatIsOpenForLong) {
-  const std::string& schema = made.options.at(1);
   const auto after = [&](const std::string& minutes) {
     on_database("CREATE OR REPLACE FUNCTION " + schema + ".now() RETURNS timestamptz STABLE LANGUAGE sql AS " +
                 "'SELECT pg_catalog.now()+interval ''" + minutes + "min'''");
@@ -746,21 +717,16 @@ TEST_P(DeskOnServer, CheckFindsThatFewConnectionsAreLeft) {
 
 TEST_P(DeskOnServer, AServerThatIsNotThereHasOneClearAnswer) {
   const std::string closed = "host=127.0.0.1 port=1";
-  std::vector<std::thread> hands;
-  for (const words& each : {words{"status", closed}, {"serve", closed, "--listen", "127.0.0.1:0"}}) {
-    hands.emplace_back([each] {
-      const timing_wheel::test::scratch_folder own;
-      const ended done = run_alone_in(own, each, "timeout 20 " TIMING_WHEEL_DESK);
-      EXPECT_EQ(done.status, 3);
-      EXPECT_EQ(done.out, "");
-      EXPECT_THAT(done.err, testing::StartsWith("timing-wheel: connecting: connection to server at \"127.0.0.1\", port "
-                                                "1 failed: Connection refused"));
-      EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
-    });
-  }
-  for (std::thread& each : hands) {
-    each.join();
-  }
+  const words typed[] = {{"status", closed}, {"serve", closed, "--listen", "127.0.0.1:0"}};
+  on_threads(2, [&](int each) {
+    const timing_wheel::test::scratch_folder own;
+    const ended done = run_alone_in(own, typed[each], "timeout 20 " TIMING_WHEEL_DESK);
+    EXPECT_EQ(done.status, 3);
+    EXPECT_EQ(done.out, "");
+    EXPECT_THAT(done.err, testing::StartsWith("timing-wheel: connecting: connection to server at \"127.0.0.1\", port "
+                                              "1 failed: Connection refused"));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  });
 }
 
 TEST_P(DeskOnServer, AStandbyTellsWhatItKnows) {
@@ -776,7 +742,7 @@ TEST_P(DeskOnServer, AStandbyTellsWhatItKnows) {
   EXPECT_EQ(told.status, 0) << told.err;
   EXPECT_THAT(told.out, HasSubstr("No live node has a handler for its kind"));
   if (has_webhooks()) {
-    expect_no_delivery(standby->conninfo(), {}, TIMING_WHEEL_DESK);
+    expect_no_delivery({nullptr, standby->conninfo()}, TIMING_WHEEL_DESK);
   }
 }
 #endif
@@ -960,10 +926,8 @@ class DeskTransfer : public Desk {  // NOLINT(readability-identifier-naming): a 
   DeskTransfer() { to.store->migrate(); }
 
   [[nodiscard]] ended import(words more = {}) const {
-    words typed = {"import", to.named, file};
-    typed.insert(typed.end(), to.options.begin(), to.options.end());
-    typed.insert(typed.end(), more.begin(), more.end());
-    return run_alone(typed);
+    more.insert(more.begin(), {"import", file});
+    return run_alone(on(to, std::move(more)));
   }
   void export_it() const {
     const ended done = run({"export"});
@@ -1118,14 +1082,12 @@ TEST_P(DeskTransfer, TakesWhatIsLongerThanTheUsualLimits) {
 TEST_P(DeskTransfer, ReadsAPipeOnce) {
   put_many(3);
   export_it();
-  words typed = {"import", to.named, "/dev/stdin"};
-  typed.insert(typed.end(), to.options.begin(), to.options.end());
   const std::string fed = "sh -c 'cat " + file + " | \"$0\" \"$@\"' " TIMING_WHEEL_DESK;
-  const ended done = run_alone_in(folder, typed, fed);
+  const ended done = run_alone_in(folder, on(to, {"import", "/dev/stdin"}), fed);
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_EQ(to.store->count({}, 10), 3U);
-  typed.emplace_back("--dry-run");
-  EXPECT_THAT(run_alone_in(folder, typed, fed).err, HasSubstr("--dry-run needs a file"));
+  const ended dry = run_alone_in(folder, on(to, {"import", "/dev/stdin", "--dry-run"}), fed);
+  EXPECT_THAT(dry.err, HasSubstr("--dry-run needs a file"));
 }
 
 // The operator presses Ctrl-C when the program has opened the file, which takes long to look at.
@@ -1201,7 +1163,6 @@ TEST_P(Desk, CheckFindsClocksApart) {
   EXPECT_THAT(run({"check"}).out, HasSubstr("ok     the clock here differs from the store's by "));
   words typed = {"check", made.named};
   if (on_server()) {  // the program finds a function that has the name of the server's clock first
-    const std::string& schema = made.options.at(1);
     on_database("CREATE FUNCTION " + schema + ".clock_timestamp() RETURNS timestamptz LANGUAGE sql AS " +
                 "'SELECT pg_catalog.clock_timestamp()+interval ''11min'''");
     typed = {"check", made.named + " options='-c search_path=" + schema + ",pg_catalog'", "--schema", schema};
@@ -1343,27 +1304,6 @@ TEST_P(Desk, RunsTheExamplesOfItsPage) {
   EXPECT_EQ(statuses, expected);
 }
 
-TEST(DeskCompletion, OffersEachCommandToBash) {
-  const timing_wheel::test::scratch_folder folder;
-  const auto source = std::filesystem::path(TIMING_WHEEL_DESK_PAGE).parent_path() / "../tools/desk/timing-wheel.bash";
-  const std::string command = "bash -c '. " + source.string() +
-                              "; COMP_WORDS=(timing-wheel \"\"); COMP_CWORD=1; _timing_wheel; "
-                              "printf \"%s\\n\" \"${COMPREPLY[@]}\"' >" +
-                              in_quotes(folder.file("offered"));
-  ASSERT_EQ(::system(command.c_str()), 0);
-  std::ifstream in(folder.file("offered"));
-  const words offered(std::istream_iterator<std::string>(in), {});
-  const std::string help = desk_case::run_alone_in(folder, {"--help"}).out;
-  std::istringstream lines(help.substr(help.find("Subcommands:")));
-  words known = {"--help"};
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("  ") && line.size() > 2 && line[2] != ' ') {
-      known.push_back(line.substr(2, line.find(' ', 2) - 2));
-    }
-  }
-  EXPECT_THAT(offered, testing::UnorderedElementsAreArray(known));
-}
-
 TEST_P(Desk, BadInputHasOneClearAnswer) {
   struct wrong {
     words typed;
@@ -1440,7 +1380,7 @@ TEST_P(Desk, WhatDoesNotExistMatchesNothing) {
   EXPECT_EQ(audited(), 0U);
 }
 
-TEST_P(Desk, AFilterThatMatchesAMillionIsChangedInSmallSteps) {
+TEST_P(Desk, AFilterThatMatchesAMillionIsChangedInSmallStepsUntilCtrlC) {
   if (timing_wheel::test::under_thread_sanitizer || timing_wheel::test::under_address_sanitizer) {
     GTEST_SKIP() << "a sanitizer needs memory of its own, and time";
   }
@@ -1468,7 +1408,10 @@ TEST_P(Desk, AFilterThatMatchesAMillionIsChangedInSmallSteps) {
   const ended done = run({"cancel", "--kind", "close", "--yes", "--json"});
   hand.join();
   EXPECT_EQ(done.status, 4) << done.err;
-  EXPECT_EQ(store.count({.kind = "close"}, count), count - done.read()["changed"].get<std::size_t>());
+  EXPECT_TRUE(done.read()["stopped"]);
+  const std::size_t cancelled = done.read()["changed"];
+  EXPECT_EQ(store.count({.kind = "close"}, count), count - cancelled);
+  EXPECT_EQ(audited(), cancelled);
   EXPECT_GT(most_kib, 0);
   EXPECT_LT(most_kib, 96 * 1024) << "a million checks at a time would need more";
   std::sort(took.begin(), took.end());
@@ -1499,10 +1442,6 @@ TEST_P(DeskOnFile, AFileThatMayOnlyBeReadIsReadAndNotChanged) {
   bury_one("dies", "no");
   put(store, "late");
   const std::string program = only_reads_the_file();
-  const auto run_it = [&](words typed) {
-    typed.insert(typed.begin() + 1, made.named);
-    return run_alone_in(folder, typed, program);
-  };
   for (const words& each : {words{"status"},
                             {"list"},
                             {"list", "--state", "dead"},
@@ -1510,12 +1449,12 @@ TEST_P(DeskOnFile, AFileThatMayOnlyBeReadIsReadAndNotChanged) {
                             {"why", "close", "late"},
                             {"export"},
                             {"migrate", "--plan"}}) {
-    const ended done = run_it(each);
+    const ended done = run(each, program);
     EXPECT_EQ(done.status, 0) << each[0] << ' ' << done.err;
     EXPECT_NE(done.out, "") << each[0];
   }
   for (const words& each : {words{"cancel", "close", "late"}, {"retry", "--all"}, {"pause", "close"}}) {
-    const ended done = run_it(each);
+    const ended done = run(each, program);
     EXPECT_EQ(done.status, 3) << each[0];
     EXPECT_THAT(done.err, HasSubstr("attempt to write a readonly database"));
     EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
@@ -1543,7 +1482,6 @@ TEST_P(Desk, MigratesTheTablesOfAnOlderRelease) {
   EXPECT_EQ(run({"migrate", "--plan", "--json"}).read()["additive"], on_server());
 #ifdef TIMING_WHEEL_TEST_POSTGRES
   if (on_server()) {
-    const std::string& schema = made.options.at(1);
     on_database("CREATE ROLE " + schema + "_node LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO " + schema +
                 "_node; GRANT SELECT ON version TO " + schema + "_node");
     const ended other = run_alone({"migrate", made.named + " user=" + schema + "_node", "--schema", schema});
@@ -1566,9 +1504,7 @@ TEST_P(Desk, MigratesTheTablesOfAnOlderRelease) {
 TEST_P(Desk, TablesThatAreMissingOrNewerAreNotTouched) {
   const timing_wheel::test::scratch_folder other;
   const desk_place empty = GetParam().make(other);
-  words typed = {"status", empty.named};
-  typed.insert(typed.end(), empty.options.begin(), empty.options.end());
-  const ended done = run_alone(typed);
+  const ended done = run_alone(on(empty, {"status"}));
   EXPECT_EQ(done.status, 3);
   EXPECT_THAT(done.err, HasSubstr("there are no tables"));
   on_database(std::string("UPDATE ") + (on_server() ? "version" : "timing_wheel_schema") + " SET version=7");

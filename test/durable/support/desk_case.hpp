@@ -114,12 +114,13 @@ class desk_case : public testing::TestWithParam<desk_way> {
     return all;
   }
   // A command on the store.
-  [[nodiscard]] ended run(words arguments) const { return run_in(folder, std::move(arguments)); }
-  // With another folder for what it writes, so that two may run at a time.
-  [[nodiscard]] ended run_in(const timing_wheel::test::scratch_folder& with, words arguments) const {
-    arguments.insert(arguments.begin() + 1, made.named);
-    arguments.insert(arguments.end(), made.options.begin(), made.options.end());
-    return run_alone_in(with, arguments);
+  [[nodiscard]] ended run(words arguments, const std::string& program = TIMING_WHEEL_DESK) const {
+    return run_alone_in(folder, on(made, std::move(arguments)), program);
+  }
+  [[nodiscard]] static words on(const desk_place& place, words arguments) {
+    arguments.insert(arguments.begin() + 1, place.named);
+    arguments.insert(arguments.end(), place.options.begin(), place.options.end());
+    return arguments;
   }
   // As Ctrl-C does, to what another thread runs.
   void interrupt() const {
@@ -155,12 +156,11 @@ class desk_case : public testing::TestWithParam<desk_way> {
     return run_alone({"serve", "--help"}).out.find("--deliver") != std::string::npos;
   }
   // From a store that can only be read.
-  void expect_no_delivery(const std::string& named, const words& options, const std::string& program) const {
+  void expect_no_delivery(const desk_place& place, const std::string& program) const {
     std::ofstream(folder.file("key")) << "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
     std::ofstream(folder.file("kinds")) << R"({"close": {"url": "http://127.0.0.1:9/", "key_file": "key"}})";
-    words typed = {"serve", named, "--listen", "127.0.0.1:0", "--deliver", folder.file("kinds")};
-    typed.insert(typed.end(), options.begin(), options.end());
-    const ended done = run_alone_in(folder, typed, "timeout 20 " + program);
+    const words serve = {"serve", "--listen", "127.0.0.1:0", "--deliver", folder.file("kinds")};
+    const ended done = run_alone_in(folder, on(place, serve), "timeout 20 " + program);
     EXPECT_EQ(done.status, 3) << done.err;
     EXPECT_EQ(done.out, "");
     EXPECT_THAT(done.err, testing::HasSubstr("--deliver: a server that delivers checks writes to the store, and this "
@@ -178,6 +178,7 @@ class desk_case : public testing::TestWithParam<desk_way> {
   const timing_wheel::test::scratch_folder folder;
   const desk_place made = GetParam().make(folder);
   durable::store& store = *made.store;
+  const std::string schema = on_server() ? made.options.at(1) : "";
 };
 
 }  // namespace timing_wheel::durable::test
