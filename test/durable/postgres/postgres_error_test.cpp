@@ -53,12 +53,9 @@ class silent_port {
 
 TEST_F(PostgresError, AWrongPasswordIsToldAtOnceAndNotRepeated) {
   const std::string rules = server().data() / "pg_hba.conf";
-  std::string before;
-  {
-    std::ifstream old(rules);
-    before.assign(std::istreambuf_iterator<char>(old), {});
-  }
-  std::ofstream(rules) << "host all locked 127.0.0.1/32 scram-sha-256\n" << before;
+  const std::string before = server().data() / "before";
+  std::filesystem::copy_file(rules, before);
+  std::ofstream(rules) << "host all locked 127.0.0.1/32 scram-sha-256\n" << std::ifstream(before).rdbuf();
   user.execute("SET password_encryption='scram-sha-256'; CREATE ROLE locked LOGIN PASSWORD 'right-one'");
   server().reload();
   const std::string login = server().loopback_conninfo() + " user=locked password=";
@@ -69,7 +66,7 @@ TEST_F(PostgresError, AWrongPasswordIsToldAtOnceAndNotRepeated) {
   EXPECT_THAT(wrong.words, Not(HasSubstr("\n")));
   EXPECT_THAT(opening(login + "locked", 1h).words, Not(HasSubstr("locked"))) << "not even by chance";
   EXPECT_EQ(opening(login + "right-one", 5s).words, "");
-  std::ofstream(rules) << before;
+  std::ofstream(rules) << std::ifstream(before).rdbuf();
   server().reload();
 }
 
@@ -297,9 +294,7 @@ TEST_F(PostgresError, ADefaultThatTransactionsOnlyReadIsNoReason) {
   std::vector<long_run> runs(1);
   runs[0].id = runs[0].fence = 1;
   for (const bool prepare : {true, false}) {
-    postgres_options some = options;
-    some.prepare = prepare;
-    postgres_store writer(server().conninfo() + " options='-c default_transaction_read_only=on'", some);
+    postgres_store writer(server().conninfo() + " options='-c default_transaction_read_only=on'", prepared(prepare));
     const std::string node = prepare ? "a" : "b";
     EXPECT_TRUE(put(writer, node).inserted);
     writer.transact([&](store_transaction& open) { open.drain(node); });

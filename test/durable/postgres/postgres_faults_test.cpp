@@ -4,8 +4,8 @@
 #include "durable/node/failures.hpp"
 #include "durable/support/child_process.hpp"
 #include "durable/support/lost_commits.hpp"
+#include "durable/support/postgres_case.hpp"
 #include "durable/support/postgres_ledger.hpp"
-#include "durable/support/store_calls.hpp"
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -28,6 +28,11 @@ class PostgresFaults : public testing::Test {  // NOLINT(readability-identifier-
   static std::string lossy_conninfo() { return server->conninfo() + lost_commits::lossy; }
   static std::string runs_of(const std::string& id) {
     return server->ask("SELECT count(*) FROM run WHERE id='" + id + "'");
+  }
+  // Waits until no check is left. \returns whether none is.
+  static bool wait_for_end(std::chrono::seconds most = 60s) {
+    const sql_session own(server->conninfo());
+    return wait_until([&] { return own.ask("SELECT count(*) FROM timing_wheel.check") == "0"; }, most);
   }
 
   static inline std::unique_ptr<private_postgres> server;
@@ -55,7 +60,7 @@ TEST_F(PostgresFaults, KillsOfBackendsLoseNothing) {
     promised = schedule_all(here.checks, 300, 5ms);
     killer.request_stop();
     killer.join();
-    EXPECT_TRUE(wait_for_end(server->conninfo()));
+    EXPECT_TRUE(wait_for_end());
     EXPECT_GT(here.checks.stats().failures, 0U);
   }
   judge(server->conninfo(), promised);
@@ -73,7 +78,7 @@ TEST_F(PostgresFaults, AnImmediateShutdownUnderLoadLosesNothing) {
       server->start();
     }
     work.join();
-    EXPECT_TRUE(wait_for_end(server->conninfo()));
+    EXPECT_TRUE(wait_for_end());
   }
   judge(server->conninfo(), promised);
 }
@@ -89,10 +94,8 @@ TEST_F(PostgresFaults, NodesOfTwoReleasesShareAStoreThatIsMigratedMeanwhile) {
   server->execute(
       "ALTER TABLE run ALTER worker SET DEFAULT 0, ALTER number SET DEFAULT 0;"
       "ALTER TABLE run ADD COLUMN program text DEFAULT current_setting('application_name');"
-      "SET search_path=timing_wheel;"
-      "DROP FUNCTION schedule,cancel,reschedule,revive_dead,delete_dead,pause,resume,drain,end_drain;"
-      "DROP VIEW overview,due,running,retrying,dead_check;"
-      "DROP TABLE addition,paused_kind,audit,drained_node,long_run,failed_run,run_count; RESET search_path");
+      "SET search_path=timing_wheel;" +
+      std::string(drop_additions));
   const auto runs_by_old_ones = [](bool old) {
     return std::stoi(
         server->ask(std::string("SELECT count(*) FROM run WHERE (program='old')=") + (old ? "true" : "false")));
@@ -114,7 +117,7 @@ TEST_F(PostgresFaults, NodesOfTwoReleasesShareAStoreThatIsMigratedMeanwhile) {
     }
     rig::child_process old = node_process(500ms, "PGAPPNAME=old", old_node);
     work.join();
-    EXPECT_TRUE(wait_for_end(server->conninfo()));
+    EXPECT_TRUE(wait_for_end());
     wait_until([&] { return server->ask("SELECT count(*) FROM timing_wheel.node") == "2"; }, 15s);
     EXPECT_GT(runs_by_old_ones(true), by_old_ones + 100);
     EXPECT_GT(runs_by_old_ones(false), 100);
@@ -157,7 +160,7 @@ TEST_F(PostgresFaults, EachCommitOfACheckMayBeLostOrItsAnswer) {
       }
     }
   }
-  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  EXPECT_TRUE(wait_for_end());
   EXPECT_EQ(lost_commits::count(), losses);
   judge(server->conninfo(), promised);
 }
@@ -179,7 +182,7 @@ TEST_F(PostgresFaults, ANodeThatWasStoppedInATransactionHoldsNothingUp) {
   const auto begin = steady::now();
   {
     node second(server->conninfo());
-    EXPECT_TRUE(wait_for_end(server->conninfo()));
+    EXPECT_TRUE(wait_for_end());
   }
   EXPECT_THAT(steady::now() - begin, Le(2500ms));
   first.send(SIGCONT);
@@ -207,7 +210,7 @@ TEST_F(PostgresFaults, AHandlerThatStallsPastTheLeaseIsUndoneAndRunsElsewhere) {
   wrote.get_future().wait();
   EXPECT_EQ(runs_of("a"), "0") << "not committed";
   node second(server->conninfo());
-  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  EXPECT_TRUE(wait_for_end());
   second.checks.stop();
   go_on.set_value();
   first.stop();
@@ -232,7 +235,7 @@ TEST_P(PostgresClock, OfANodeThatIsWrongChangesNothing) {
   postgres_store store(server->conninfo());
   scheduler own(store);
   const auto promised = schedule_all(own, 20, 30ms, 700ms);
-  EXPECT_TRUE(wait_for_end(server->conninfo(), 20s));
+  EXPECT_TRUE(wait_for_end(20s));
   EXPECT_TRUE(wrong.finish());
   EXPECT_THAT(sql_session(server->conninfo()).count("SELECT max(at-due)/1000 FROM run"), Le(1000));
   judge(server->conninfo(), promised);
@@ -332,7 +335,7 @@ TEST_F(PostgresFaults, ASnapshotThatIsHeldWhileRowsDieDoesNotSlowLooksDown) {
     own.execute("VACUUM timing_wheel.check");
     pages_a_statement(own, here, "again", 60);
   }
-  EXPECT_TRUE(wait_for_end(server->conninfo()));
+  EXPECT_TRUE(wait_for_end());
 
   const lateness before = lateness_of(own, "clean");
   const lateness with = lateness_of(own, "dead");

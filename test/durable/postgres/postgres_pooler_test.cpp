@@ -59,9 +59,7 @@ class PostgresPooler : public PostgresCase {  // NOLINT(readability-identifier-n
 };
 
 TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
-  postgres_options some = options;
-  some.prepare = false;
-  postgres_store pooled(between->conninfo(), some);
+  postgres_store pooled(between->conninfo(), prepared(false));
   const sql_session busy(between->conninfo());
   pooled.migrate();
   on_threads(3, [&](int number) {
@@ -82,9 +80,7 @@ TEST_F(PostgresPooler, EverythingWorksWithoutPreparedStatements) {
 }
 
 TEST_F(PostgresPooler, ATransactionalHandlerHasTheLeaseAsItsLimitAndNobodyElse) {
-  postgres_options some = options;
-  some.prepare = false;
-  postgres_store pooled(between->conninfo(), some);
+  postgres_store pooled(between->conninfo(), prepared(false));
   scheduler checks(pooled, {.lease = 4s});
   std::promise<std::string> limit;
   checks.on("close", [&](transaction& open, const job& /*what*/) {

@@ -114,18 +114,9 @@ TEST_F(PostgresSchema, APartOfAMigrationIsToldFromAStrangersThing) {
   EXPECT_EQ(store.plan_migration().from, "2.7");
 }
 
-// Tables as 0.1.0 made them: without what was only added since.
 class PostgresAdditions : public PostgresCase {  // NOLINT(readability-identifier-naming): a suite
  public:
-  PostgresAdditions() {
-    user.execute("DROP FUNCTION " + table("schedule") + "," + table("cancel") + "," + table("reschedule") + "," +
-                 table("revive_dead") + "," + table("delete_dead") + "," + table("pause") + "," + table("resume") +
-                 "," + table("drain") + "," + table("end_drain") + "; DROP VIEW " + table("overview") + "," +
-                 table("due") + "," + table("running") + "," + table("retrying") + "," + table("dead_check") +
-                 "; DROP TABLE " + table("addition") + "," + table("paused_kind") + "," + table("audit") + "," +
-                 table("drained_node") + "," + table("long_run") + "," + table("failed_run") + "," +
-                 table("run_count"));
-  }
+  PostgresAdditions() { user.execute("SET search_path=" + schema + ";" + drop_additions + "RESET search_path"); }
   void expect_that_all_works() {
     EXPECT_TRUE(put(store, "a").inserted);
     EXPECT_THAT(all_rows(store), SizeIs(1));

@@ -42,12 +42,10 @@ answers schedule_until_refused(scheduler& checks) {
     for (std::size_t at = 0; at < payload.size(); ++at) {
       payload[at] = static_cast<char>((at * 2654435761U + static_cast<std::size_t>(number) * 40503U) >> 7U);
     }
-    try {
-      checks.schedule({.kind = "kept", .key = key, .payload = payload, .due = 1h});
-      told.acknowledged.push_back(key);
-    } catch (const timer_error& error) {
-      told.refusal = error.what();
-    }
+    told.refusal = error_of([&] {
+                     checks.schedule({.kind = "kept", .key = key, .payload = payload, .due = 1h});
+                     told.acknowledged.push_back(key);
+                   }).words;
   }
   return told;
 }
@@ -279,13 +277,8 @@ TEST_F(PostgresFailover, LosesNothingThatWasAnsweredDoublesNoRunAndLetsNoFenceFa
 TEST_F(PostgresFailover, WhatMayNotBeOnTheStandbyIsNotAnswered) {
   postgres_store store(conninfo(), {.statement_timeout = 1s});
   scheduler checks(store);
-  const auto refusal = [&checks]() -> std::string {
-    try {
-      checks.schedule({.kind = "once", .key = "a", .payload = {}, .due = 1h});
-      return {};
-    } catch (const timer_error& error) {
-      return error.what();
-    }
+  const auto refusal = [&checks] {
+    return error_of([&] { checks.schedule({.kind = "once", .key = "a", .payload = {}, .due = 1h}); }).words;
   };
   standby_->signal_all(SIGSTOP);
   auto first = std::async(std::launch::async, refusal);

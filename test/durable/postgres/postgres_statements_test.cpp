@@ -190,9 +190,7 @@ TEST_F(PostgresStatements, AHandlersAreParsedOnceForAConnection) {
 }
 
 TEST_F(PostgresStatements, OfAHandlerHaveNoNameWhereConnectionsAreShared) {
-  postgres_options options_of_a_pooler = options;
-  options_of_a_pooler.prepare = false;
-  postgres_store shared(server().conninfo(), options_of_a_pooler);
+  postgres_store shared(server().conninfo(), prepared(false));
   shared.transact([&](store_transaction& open) {
     for (const char* sql : {"SELECT 1", "SELECT 2", "SELECT 1"}) {
       EXPECT_STREQ(postgres_prepare(open, sql), "");
@@ -288,9 +286,7 @@ TEST_F(PostgresStatements, AClaimReadsWhatItClaimsAlsoIfItsPlanIsFromAnEmptyTabl
 }
 
 TEST_F(PostgresStatements, TheSameWithoutPreparedStatements) {
-  postgres_options some = with_one_connection(options);
-  some.prepare = false;
-  postgres_store unprepared(server().conninfo(), some);
+  postgres_store unprepared(server().conninfo(), with_one_connection(prepared(false)));
   fill(5000, instant(1us));
   const auto rows = all_rows(unprepared, 500);
   std::vector<claimed> got;

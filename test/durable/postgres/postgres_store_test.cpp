@@ -3,11 +3,9 @@
 
 #include "timing_wheel/durable/postgres_store.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "durable/postgres/values.hpp"
 #include "durable/support/postgres_case.hpp"
+#include "support/in_child.hpp"
 #include "timing_wheel/durable/scheduler.hpp"
 
 namespace timing_wheel::durable::test {
@@ -227,9 +225,7 @@ TEST_F(PostgresRound, ASecondRowOfTheVersionChangesNothing) {
   append_op op{&late};
   EXPECT_TRUE(store.append_at_once({.lock_wait = 5ms}, {&op, 1}));
   EXPECT_TRUE(put(store, "more").inserted);
-  postgres_options plain = options;
-  plain.prepare = false;
-  postgres_store other(server().conninfo(), plain);
+  postgres_store other(server().conninfo(), prepared(false));
   EXPECT_TRUE(put(other, "plain").inserted);
   EXPECT_TRUE(schedule(user.get(), test::asked("mine"), target).inserted);
   EXPECT_THAT(all_rows(store), SizeIs(6));
@@ -280,9 +276,7 @@ TEST_F(PostgresStore, AHandlersStatementsArePlannedAsTheServerDoes) {
   put(store, "a");
   const auto wanted = all_rows(store);
   for (const bool prepare : {true, false}) {
-    postgres_options some = options;
-    some.prepare = prepare;
-    postgres_store each(server().conninfo(), some);
+    postgres_store each(server().conninfo(), prepared(prepare));
     each.transact([&](store_transaction& open) { EXPECT_EQ(ask(open, "SHOW enable_seqscan"), "on"); });
     each.transact([&](store_transaction& open) {
       std::vector<claimed> got;
@@ -364,8 +358,7 @@ TEST_F(PostgresStore, AHandlerThatOverlooksAFailedStatementHasNotDoneItsCheck) {
 TEST_F(PostgresStore, ItsTransactionsCommitDurablyAndEndInTime) {
   user.execute("ALTER DATABASE postgres SET synchronous_commit=off");
   for (const bool prepare : {true, false}) {
-    postgres_options some = options;
-    some.prepare = prepare;
+    postgres_options some = prepared(prepare);
     some.transaction_timeout = 7s;
     some.statement_timeout = 6s;
     postgres_store each(server().conninfo(), some);
@@ -503,16 +496,13 @@ TEST_F(PostgresStore, SaysSoIfItWaitsForAConnectionThatItHoldsItself) {
 
 TEST_F(PostgresStore, AChildOfForkIsRefusedAndLeavesTheParentAlone) {
   put(store, "a");
-  const pid_t child = fork();
-  if (child == 0) {
+  const auto child = timing_wheel::test::in_child([&] {
     const bool refused = error_of([&] { put(store, "b"); }).code == timer_errc::forked &&
                          error_of([&] { all_rows(store); }).code == timer_errc::forked &&
                          error_of([&] { static_cast<void>(store.now()); }).code == timer_errc::forked;
-    _exit(refused ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+    return refused ? 0 : 1;
+  });
+  EXPECT_EQ(child, (timing_wheel::test::child_end{true, 0}));
   EXPECT_THAT(keys_in(store), ElementsAre("a"));
 }
 

@@ -1,13 +1,5 @@
 // What a store does about the dead rows of its table: when enough runs have ended, it lets the server vacuum.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <thread>
-
 #include "durable/support/postgres_case.hpp"
 
 namespace timing_wheel::durable::test {
@@ -31,9 +23,7 @@ class PostgresVacuum : public PostgresCase {
     const long long before = dead();
     user.execute("DELETE FROM " + table("check") + " WHERE id<(SELECT min(id) FROM " + table("check") + ")+" +
                  std::to_string(rows));
-    for (int times = 0; times < 500 && dead() < before + rows; ++times) {  // the server counts now and then
-      std::this_thread::sleep_for(10ms);
-    }
+    wait_until([&] { return dead() >= before + rows; }, 5s);  // the server counts now and then
     ASSERT_EQ(dead(), before + rows);
   }
   [[nodiscard]] long long figure(const std::string& column) const {
@@ -44,9 +34,7 @@ class PostgresVacuum : public PostgresCase {
 
   // \returns how many vacuums there were, when there are so many, or after five seconds.
   [[nodiscard]] long long vacuums(long long expected) const {
-    for (int times = 0; times < 500 && figure("vacuum_count") < expected; ++times) {
-      std::this_thread::sleep_for(10ms);
-    }
+    wait_until([&] { return figure("vacuum_count") >= expected; }, 5s);
     return figure("vacuum_count");
   }
   // The same, of those that would have begun by now.
@@ -147,15 +135,9 @@ TEST_F(PostgresVacuum, EndsWithItsStore) {
   {
     postgres_store slow(server().conninfo(), options);
     tell(slow, 50'000);
-    for (int times = 0; times < 500 && user.count(running) == 0; ++times) {
-      std::this_thread::sleep_for(10ms);
-    }
-    EXPECT_EQ(user.count(running), 1);
+    EXPECT_TRUE(wait_until([&] { return user.count(running) == 1; }, 5s));
   }
-  for (int times = 0; times < 100 && user.count(running) != 0; ++times) {
-    std::this_thread::sleep_for(10ms);
-  }
-  EXPECT_EQ(user.count(running), 0);
+  EXPECT_TRUE(wait_until([&] { return user.count(running) == 0; }, 1s));
   user.execute("ALTER DATABASE postgres RESET ALL");
 }
 
@@ -178,9 +160,7 @@ TEST_F(PostgresVacuum, OneThatIsNotToVacuumOrToPrepareDoesNot) {
   postgres_options without = options;
   without.vacuum = false;
   postgres_store quiet(server().conninfo(), without);
-  without = options;
-  without.prepare = false;
-  postgres_store behind_a_pooler(server().conninfo(), without);
+  postgres_store behind_a_pooler(server().conninfo(), prepared(false));
   die(60'000);
   tell(quiet, 50'000);
   tell(behind_a_pooler, 50'000);

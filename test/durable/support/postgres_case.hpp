@@ -29,6 +29,12 @@ inline std::string new_schema() {
   return "s" + std::to_string(++count);
 }
 
+/// What releases have added, dropped from the schema that is searched: tables as 0.1.0 made them stay.
+inline constexpr const char* drop_additions =
+    "DROP FUNCTION schedule,cancel,reschedule,revive_dead,delete_dead,pause,resume,drain,end_drain;"
+    "DROP VIEW overview,due,running,retrying,dead_check;"
+    "DROP TABLE addition,paused_kind,audit,drained_node,long_run,failed_run,run_count;";
+
 /// As the five characters of an error: empty if it is none of the server's.
 inline std::string sqlstate(const caught& error) {
   return error.code.category() == postgres_category() ? error.code.message().substr(9) : std::string();
@@ -48,6 +54,12 @@ class PostgresCase : public testing::Test {  // NOLINT(readability-identifier-na
   PostgresCase() { store.migrate(); }
 
   [[nodiscard]] std::string table(const std::string& name) const { return schema + "." + name; }
+  /// As behind a pooler, if not.
+  [[nodiscard]] postgres_options prepared(bool prepare) const {
+    postgres_options some = options;
+    some.prepare = prepare;
+    return some;
+  }
 
   const std::string schema = new_schema();
   const postgres_options options = options_in(schema);

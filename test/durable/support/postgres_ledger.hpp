@@ -103,18 +103,6 @@ inline std::vector<std::string> schedule_all(scheduler& checks, std::size_t coun
   return promised;
 }
 
-/// Waits until no check is left. \returns whether none is.
-inline bool wait_for_end(const std::string& conninfo, std::chrono::seconds most = 60s) {
-  const sql_session own(conninfo);
-  for (const auto end = std::chrono::steady_clock::now() + most; std::chrono::steady_clock::now() < end;) {
-    if (own.ask("SELECT count(*) FROM timing_wheel.check") == "0") {
-      return true;
-    }
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
-}
-
 /// All that was promised ran, the transactional ones once; none early; no two runs with one fence; nothing is left.
 inline void judge(const std::string& conninfo, const std::vector<std::string>& promised) {
   const sql_session own(conninfo);
