@@ -113,7 +113,7 @@ TEST_F(SqliteError, AFullFileUndoesAllAndTheStoreGoesOnWhenThereIsRoom) {
               });
             }).code,
             sqlite_code(SQLITE_FULL));
-  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
   limit("100000");
   EXPECT_TRUE(put(store, asked("c", {}, std::string(500000, 'p'))).inserted);
 }
@@ -127,7 +127,7 @@ TEST_F(SqliteError, AnErrorThatTheWorkHidesIsNoCommit) {
     });
   });
   EXPECT_EQ(found.code, sqlite_code(SQLITE_CONSTRAINT_COMMITHOOK));
-  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
 }
 
 // Overwrites the pages after the first, in which the tables are listed.

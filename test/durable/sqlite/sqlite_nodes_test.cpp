@@ -32,7 +32,7 @@ class SqliteNodes : public testing::Test {
     put(store(), request{.kind = kind, .key = key, .payload = payload, .due = due});
   }
   bool wait_until_empty() {
-    return wait_until([this] { return keys_by_time(store()).empty(); }, 30s);
+    return wait_until([this] { return keys_in(store()).empty(); }, 30s);
   }
 
   scratch_folder folder;
@@ -237,14 +237,10 @@ TEST_F(SqliteNodes, OneThatIsStoppedInATransactionKeepsNoCallLongerThanItsBusyTi
     EXPECT_EQ(said.code.value() & 0xff, SQLITE_BUSY);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 2 * timeout);
   };
-  std::vector<std::jthread> callers;
-  for (int number = 0; number < 5; ++number) {
-    callers.emplace_back([&, number] {
-      std::this_thread::sleep_for(number * timeout / 10);  // the next group comes while one waits
-      is_refused(number);
-    });
-  }
-  callers.clear();
+  on_threads(5, [&](int number) {
+    std::this_thread::sleep_for(number * timeout / 10);  // the next group comes while one waits
+    is_refused(number);
+  });
   stopped.end();
   checks.schedule({.kind = "other", .key = "after", .due = 1h});
 }
@@ -295,11 +291,6 @@ class SqliteProcess : public SqliteCase {
 
 class SqliteProcesses : public SqliteProcess, public testing::WithParamInterface<int> {};
 
-TEST_P(SqliteProcesses, AllScheduleInOneFile) {
-  together(GetParam(), "schedule");
-  EXPECT_THAT(keys_by_time(store), SizeIs(static_cast<std::size_t>(GetParam()) * 100));
-}
-
 TEST_P(SqliteProcesses, TakeEachCheckOnce) {
   fill(500);
   std::size_t told = 0;
@@ -322,17 +313,17 @@ INSTANTIATE_TEST_SUITE_P(Of, SqliteProcesses, testing::Values(2, 4), testing::Pr
 TEST_F(SqliteProcess, AFailureAfterTheCommitLeavesItCommitted) {
   worker failing(folder.file(), "schedule", "n", "TIMING_WHEEL_FAIL_POINT=sqlite.after_commit:throw:3");
   EXPECT_EQ(failing.wait(), 1);
-  EXPECT_THAT(keys_by_time(store), AnyOf(SizeIs(2), SizeIs(3)));
+  EXPECT_THAT(keys_in(store), AnyOf(SizeIs(2), SizeIs(3)));
 }
 
 TEST_F(SqliteProcess, AnAnswerThatWasLostIsAskedForAgainWithoutHarm) {
   worker killed(folder.file(), "schedule", "n", "TIMING_WHEEL_FAIL_POINT=sqlite.after_commit:kill:5");
   ASSERT_EQ(killed.wait(), -SIGKILL);
-  const std::size_t committed = keys_by_time(store).size();
+  const std::size_t committed = keys_in(store).size();
   EXPECT_GT(committed, killed.told().size());  // the last answer was lost
   worker again(folder.file(), "schedule", "n");
   EXPECT_EQ(again.wait(), 0);
-  EXPECT_THAT(keys_by_time(store), SizeIs(100));
+  EXPECT_THAT(keys_in(store), SizeIs(100));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void change_something(sqlite_store& store, ledger& known, std::mt19937_64& rando
 
 std::map<std::string, std::string> content(sqlite_store& store) {
   std::map<std::string, std::string> found;
-  for (const std::string& key : keys_by_time(store)) {
+  for (const std::string& key : keys_in(store)) {
     found[key] = store.find("close", key)->payload;
   }
   return found;

@@ -13,7 +13,7 @@ namespace {
 
 class SqliteSchedulerThreads : public SqliteCase {
  public:
-  bool is_empty() { return keys_by_time(store).empty(); }
+  bool is_empty() { return keys_in(store).empty(); }
 };
 
 // They are due at once, and one thread has to run them: what is claimed is bounded, and no lease ends in the queue.

@@ -15,7 +15,7 @@ TEST_F(SqliteUsersTransaction, MayBeginAsDeferredWhileOthersCommit) {
   put(store, "a");
   EXPECT_TRUE(schedule(user.get(), asked("b")).inserted);
   EXPECT_EQ(user.run("COMMIT"), SQLITE_OK);
-  EXPECT_THAT(keys_by_time(store), ElementsAre("a", "b"));
+  EXPECT_THAT(keys_in(store), ElementsAre("a", "b"));
 }
 
 TEST_F(SqliteUsersTransaction, AClaimWaitsForACancelThatIsOpen) {
@@ -41,7 +41,7 @@ TEST_F(SqliteUsersTransaction, FindsTheTablesInAnAttachedFile) {
   users_database other(folder.file("other.db"));
   other.run("ATTACH '" + folder.file() + "' AS checks");
   EXPECT_TRUE(schedule(other.get(), asked("a")).inserted);
-  EXPECT_THAT(keys_by_time(store), ElementsAre("a"));
+  EXPECT_THAT(keys_in(store), ElementsAre("a"));
   other.run("DETACH checks");
 }
 

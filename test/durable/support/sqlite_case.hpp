@@ -12,15 +12,6 @@ namespace timing_wheel::durable::test {
 
 using timing_wheel::test::scratch_folder;
 
-/// Keys of all rows, in the order of their time.
-inline std::vector<std::string> keys_by_time(store& in) {
-  std::vector<std::string> keys;
-  for (const stored_check& each : in.list({.limit = 100'000})) {
-    keys.push_back(each.key);
-  }
-  return keys;
-}
-
 inline std::error_code sqlite_code(int code) { return {code, sqlite_category()}; }
 
 /// The first value of the first row, as text.
