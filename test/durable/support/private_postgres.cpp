@@ -187,8 +187,7 @@ std::string sql_session::ask(const std::string& sql) const {
 
 // ---- private_postgres
 
-private_postgres::private_postgres(const private_postgres_options& options)
-    : private_postgres(options, nullptr) {}
+private_postgres::private_postgres(const private_postgres_options& options) : private_postgres(options, nullptr) {}
 
 private_postgres::private_postgres(const private_postgres_options& options, const private_postgres* primary)
     : programs_(find_programs()), loopback_(options.loopback) {
