@@ -19,9 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
-#include "support/service_random.hpp"
 #include "support/service_record.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -36,20 +34,6 @@ using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 // ---- What a callback may do ----
-
-TEST(Callback, ACallbackSchedulesAHundredThousandMore) {
-  manual_timer timer;
-  std::uint64_t runs = 0;
-  timer.schedule_after(1ms, [&] {
-    dice random(20);
-    for (int i = 0; i < 100'000; ++i) {
-      timer.schedule_after(random.between(-10ms, 10s), [&] { ++runs; });
-    }
-  });
-  EXPECT_EQ(timer.advance_by(11s), 100'001U);
-  EXPECT_EQ(runs, 100'000U);
-  EXPECT_TRUE(conserved(timer));
-}
 
 TEST(Callback, CallbacksThatScheduleIntoTheirOwnTickDoNotNest) {
   manual_timer timer;
@@ -272,8 +256,6 @@ TEST(Callable, AMoveThatThrowsSchedulesNothing) {
   }
 }
 
-// ---- Memory ----
-
 TEST(Callable, ACallableThatComparesWithAStringIsNotEmpty) {
   struct named {
     named(const char* text) : name(text == nullptr ? "" : text) {}  // NOLINT(google-explicit-constructor)
@@ -287,25 +269,6 @@ TEST(Callable, ACallableThatComparesWithAStringIsNotEmpty) {
 }
 
 // ---- Captured objects that call back ----
-
-/// What such an object does: all that takes a lock.
-void use(manual_timer& timer) {
-  std::error_code error;
-  const timer_handle handle = timer.schedule_after(1h, nothing, {}, error);
-  handle.reschedule_after(2h);
-  handle.cancel();
-  EXPECT_TRUE(conserved(timer));
-  EXPECT_EQ(timer.pending(), timer.stats().pending);
-}
-
-TEST(CapturedObject, UsesTheServiceWhenItsTimerIsCancelled) {
-  manual_timer timer;
-  int uses = 0;
-  const auto callback = [&] { ++uses, use(timer); };
-  const timer_handle handle = timer.schedule_after(1h, [captured = on_destruction(callback)] {});
-  handle.cancel();
-  EXPECT_EQ(uses, 1);
-}
 
 TEST(CapturedObject, CancelsASiblingThatIsDue) {
   manual_timer timer;

@@ -6,10 +6,10 @@
 
 #include <chrono>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 #include "support/service_audit.hpp"
+#include "support/service_captures.hpp"
 #include "support/service_record.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -47,23 +47,12 @@ TEST(CancelMany, CancelsWhatIsPendingOfAnyServiceAndCountsIt) {
 
 TEST(CancelMany, InACallbackLeavesThatRunningAndDestroysCapturesOutsideTheLock) {
   manual_timer timer;
-  struct schedules_when_it_ends {
-    explicit schedules_when_it_ends(timing_wheel::timer& on) : by(&on) {}
-    schedules_when_it_ends(schedules_when_it_ends&& other) noexcept : by(std::exchange(other.by, nullptr)) {}
-    schedules_when_it_ends& operator=(schedules_when_it_ends&&) = delete;
-    ~schedules_when_it_ends() {
-      if (by != nullptr) {
-        by->schedule_after(1h, [] {});
-      }
-    }
-    void operator()() const {}
-    timing_wheel::timer* by;
-  };
+  const auto schedule = [&] { timer.schedule_after(1h, [] {}); };
   std::vector<timer_handle> all;
   std::size_t cancelled = 0;
   all.push_back(timer.schedule_after(1ms, [&] { cancelled = cancel_many(all); }));
   for (int i = 0; i < 70; ++i) {
-    all.push_back(timer.schedule_after(1s, schedules_when_it_ends(timer)));
+    all.push_back(timer.schedule_after(1s, [last = on_destruction(schedule)] {}));
   }
   EXPECT_EQ(timer.advance_by(1ms), 1U);
   EXPECT_EQ(cancelled, 70U);

@@ -74,18 +74,6 @@ TEST(TimerHandle, OutlivesTheService) {
   EXPECT_EQ(copy, pending);
 }
 
-TEST(TimerHandle, AReturnedTaskOutlivesTheService) {
-  int runs = 0;
-  std::vector<pending_task> left;
-  {
-    manual_timer timer;
-    timer.schedule_after(1h, [&] { ++runs; });
-    left = timer.stop();
-  }
-  left.at(0).callback();
-  EXPECT_EQ(runs, 1);
-}
-
 // ---- What a handle tells ----
 
 static_assert(sizeof(timer_handle) <= 16);
@@ -229,22 +217,6 @@ TEST(Key, OfNoTimerIsZeroAndFitsNothing) {
   EXPECT_EQ(timer.cancel_and_wait(0), cancel_result::finished);
   EXPECT_EQ(timer.cancel_and_wait(UINT64_MAX), cancel_result::finished);
   EXPECT_EQ(timer.pending(), 1U);
-}
-
-TEST(Key, IsUniqueOverShardsPlacesAndUses) {
-  std::set<std::uint64_t> keys;
-  manual_timer timer({.shards = 3});
-  for (int round = 0; round < 50; ++round) {
-    std::vector<timer_handle> handles(100);
-    for (timer_handle& one : handles) {
-      one = timer.schedule_after(1h, nothing);
-      ASSERT_NE(one.key(), 0U);
-      ASSERT_TRUE(keys.insert(one.key()).second);
-    }
-    for (const timer_handle& one : handles) {
-      EXPECT_EQ(timer.cancel(one.key()), cancel_result::cancelled);
-    }
-  }
 }
 
 TEST(KeyCode, GivesBackTheShardAndTheIdOfItsKeys) {

@@ -20,23 +20,14 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using testing::HasSubstr;
 
-TEST(TimerOptions, RefusesATickThatIsNotPositive) {
-  const refusal zero = refusal_of_options({.tick = 0ns});
-  EXPECT_EQ(zero.code, timer_errc::invalid_option);
-  EXPECT_THAT(zero.message, HasSubstr("0"));
-  EXPECT_THAT(zero.message, HasSubstr("tick"));
-  const refusal negative = refusal_of_options({.tick = -17ns});
-  EXPECT_EQ(negative.code, timer_errc::invalid_option);
-  EXPECT_THAT(negative.message, HasSubstr("-17"));
-}
-
-TEST(TimerOptions, RefusesNoPollerAndMoreThanOneForEachShard) {
-  const refusal none = refusal_of([] { const timer service({.pollers = 0}); });
-  EXPECT_EQ(none.code, timer_errc::invalid_option);
-  EXPECT_THAT(none.message, HasSubstr("pollers 0 is not in [1, 1024]"));
-  const refusal many = refusal_of([] { const timer service({.shards = 3, .pollers = 4}); });
-  EXPECT_EQ(many.code, timer_errc::invalid_option);
-  EXPECT_THAT(many.message, HasSubstr("pollers 4 is not in [1, 3]"));
+TEST(TimerOptions, RefusesANegativeTickAndNoPollerAndMoreThanOneForEachShard) {
+  for (const auto& [options, words] : {std::pair(timer_options{.tick = -17ns}, "tick -17 ns is not at least 1 ns"),
+                                       {{.pollers = 0}, "pollers 0 is not in [1, 1024]"},
+                                       {{.shards = 3, .pollers = 4}, "pollers 4 is not in [1, 3]"}}) {
+    const refusal answer = refusal_of([&, &wrong = options] { const timer service(wrong); });
+    EXPECT_EQ(answer.code, timer_errc::invalid_option) << words;
+    EXPECT_THAT(answer.message, HasSubstr(words));
+  }
 }
 
 TEST(TimerOptions, AManualTimerAndALoopTimerIgnorePollers) {

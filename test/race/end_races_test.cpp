@@ -268,7 +268,7 @@ TYPED_TEST(EndOfAService, EveryWayToStopAgainstASpanThatIsAdded) {
                         {this->drains(), this->stops(), this->runs_all_now(), this->fires(), this->adds_a_span()});
 }
 
-TEST(TimerRaces, CopiesOfAHandleAgainstTheDestructorOfTheService) {
+TEST(TimerRaces, UseOfAHandleAndItsCopiesAgainstTheDestructorOfTheService) {
   boost::asio::thread_pool pool(pool_threads);
   live_captures captures;
   timer_handle shared;
@@ -278,6 +278,10 @@ TEST(TimerRaces, CopiesOfAHandleAgainstTheDestructorOfTheService) {
       const timer_handle mine = shared;
       const timer_handle another = mine;  // NOLINT(performance-unnecessary-copy-initialization): that is raced for
       EXPECT_NE(another.status(), timer_status::running);
+      static_cast<void>(another.deadline());
+      static_cast<void>(another.remaining());
+      static_cast<void>(another.tag());
+      another.reschedule_after(2h);
     }
     EXPECT_NE(shared.cancel_and_wait(), cancel_result::running);
   };

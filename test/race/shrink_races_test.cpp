@@ -10,8 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "support/build.hpp"
-#include "support/in_child.hpp"
 #include "support/service_audit.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -86,21 +84,6 @@ TEST(ShrinkRaces, NothingIsLostAndNoHandleFitsAnotherTimer) {
     EXPECT_TRUE(conserved(service));
   }
 }
-
-#if !defined(_WIN32)
-TEST(ShrinkRaces, AChildOfForkDoesNothing) {
-  if (!can_map) {
-    GTEST_SKIP() << "this build does not notice a fork";
-  }
-  timer service;
-  service.schedule_after(1h, [] {});
-  EXPECT_EQ(in_child([&] {
-              service.shrink_to_fit();
-              return 7;
-            }),
-            (child_end{true, 7}));
-}
-#endif
 
 }  // namespace
 }  // namespace timing_wheel::test

@@ -3,19 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/service_audit.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_random.hpp"
 #include "support/service_scale.hpp"
 #include "support/service_stress.hpp"
@@ -129,36 +125,6 @@ TEST(TimerStress, EachTimerHasExactlyOneOutcomeWhenDrivenByHand) {
   EXPECT_TRUE(conserved(service));
 }
 
-TEST(TimerStress, StopInTheMiddleOfEverythingLosesNothing) {
-  for (std::uint64_t round = 0; round < stress_rounds(50); ++round) {
-    std::atomic<std::uint64_t> fired{0};
-    std::atomic<std::uint64_t> accepted{0};
-    std::atomic<std::uint64_t> cancelled{0};
-    timer service({.tick = 10us, .shards = 3});
-    std::vector<std::jthread> adders;
-    for (std::size_t i = 0; i < threads; ++i) {
-      adders.emplace_back([&, i] {
-        std::error_code error;
-        dice random(round * threads + i);
-        while (const timer_handle handle = service.schedule_after(
-                   random.between(0us, 500us), [&] { ++fired; }, {}, error)) {
-          ++accepted;
-          cancelled += random.one_in(4) && handle.cancel() == cancel_result::cancelled;
-        }
-      });
-    }
-    std::this_thread::sleep_for(2ms);
-    const std::size_t returned = service.stop().size();
-    const std::uint64_t fired_at_stop = fired;
-    adders.clear();
-    ++rounds_of_test;
-    ASSERT_EQ(accepted, fired + cancelled + returned);
-    ASSERT_EQ(fired, fired_at_stop) << "none begins after stop";
-    ASSERT_EQ(service.stats().cancelled, cancelled);
-    ASSERT_TRUE(conserved(service));
-  }
-}
-
 // ---- The poller falls asleep ----
 
 // The more shards, the longer the poller looks for something to do before it sleeps, and the more there is to hit.
@@ -234,34 +200,6 @@ TEST(TimerStress, AnEarlierDeadlineIsNotLostWhileThePollerFallsAsleep) {
 
 // ---- The end of a service ----
 
-TEST(TimerStress, UseOfHandlesAgainstTheDestructor) {
-  for (std::uint64_t round = 0; round < stress_rounds(500); ++round) {
-    live_captures captures;
-    std::atomic<std::uint64_t> ended{0};
-    std::optional<timer> service(std::in_place, timer_options{.tick = 10us, .shards = 2});
-    std::vector<timer_handle> handles;
-    for (int i = 0; i < 100; ++i) {
-      handles.push_back(service->schedule_after(i * 10us, [&ended, token = captures.make()] { ++ended; }));
-    }
-    const auto use_all = [&](std::uint64_t) {
-      for (const timer_handle& shared : handles) {
-        const timer_handle handle = shared;
-        handle.reschedule_after(100us);
-        static_cast<void>(handle.status());
-        static_cast<void>(handle.deadline());
-        static_cast<void>(handle.remaining());
-        static_cast<void>(handle.tag());
-        ended += handle.cancel() == cancel_result::cancelled;
-      }
-    };
-    race(
-        1, [](std::uint64_t) noexcept {}, use_all, use_all, [&](std::uint64_t) { service.reset(); });
-    ASSERT_LE(ended, 100U);
-    ASSERT_EQ(captures.alive(), 0);
-    ASSERT_EQ(captures.destroyed(), 100);
-  }
-}
-
 TEST(TimerStress, TheDestructorAgainstItsOwnCallbacks) {
   for (std::uint64_t round = 0; round < stress_rounds(500); ++round) {
     std::atomic<bool> dead{false};
@@ -278,36 +216,6 @@ TEST(TimerStress, TheDestructorAgainstItsOwnCallbacks) {
     ASSERT_EQ(late, 0);
     ++rounds_of_test;
   }
-}
-
-// ---- The limit ----
-
-TEST(TimerStress, TheLimitHoldsWhileEverybodyAdds) {
-  constexpr std::size_t limit = 100;
-  manual_timer service({.shards = 4, .max_pending = limit});
-  std::atomic<std::uint64_t> refused{0};
-  std::atomic<std::size_t> most{0};
-  {
-    std::vector<std::jthread> adders;
-    for (std::size_t i = 0; i < threads; ++i) {
-      adders.emplace_back([&] {
-        for (std::uint64_t k = 0; k < stress_rounds(50'000); ++k) {
-          std::error_code error;
-          service.schedule_after(1ms, nothing, {}, error);
-          refused += error == timer_errc::too_many_pending;
-        }
-      });
-    }
-    for (std::uint64_t k = 0; k < stress_rounds(5'000); ++k) {
-      most = std::max(most.load(), static_cast<std::size_t>(service.stats().pending));
-      service.advance_by(1ms);
-    }
-  }
-  rounds_of_test += threads * stress_rounds(50'000);
-  EXPECT_LE(most, limit);
-  EXPECT_EQ(service.stats().rejected, refused);
-  EXPECT_EQ(service.stats().scheduled + refused, threads * stress_rounds(50'000));
-  EXPECT_LE(service.pending(), limit);
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ using testing::Not;
 using testing::SizeIs;
 
 constexpr std::array every_errc{timer_errc::stopped,        timer_errc::too_many_pending, timer_errc::invalid_option,
-                                timer_errc::empty_callback, timer_errc::invalid_period,   timer_errc::nested_advance};
+                                timer_errc::empty_callback, timer_errc::invalid_period,   timer_errc::nested_advance,
+                                timer_errc::forked};
 
 TEST(TimerError, EachCodeHasItsOwnMessage) {
   std::map<std::string, timer_errc> messages;

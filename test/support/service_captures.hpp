@@ -6,7 +6,7 @@
 
 namespace timing_wheel::test {
 
-/// Counts captured objects: how many are alive, and how many were destroyed. It must outlive its tokens.
+/// Counts the captured objects that are alive. It must outlive its tokens.
 ///
 /// A token counts from when it is made until the object that it was last moved into is destroyed; so it is one capture,
 /// however often the callable is moved.
@@ -19,7 +19,6 @@ class live_captures {
     token& operator=(token&&) = delete;
     ~token() {
       if (counter_ != nullptr) {
-        ++counter_->destroyed_;
         --counter_->alive_;
       }
     }
@@ -30,11 +29,9 @@ class live_captures {
 
   [[nodiscard]] token make() noexcept { return token(*this); }
   [[nodiscard]] std::int64_t alive() const noexcept { return alive_.load(); }
-  [[nodiscard]] std::int64_t destroyed() const noexcept { return destroyed_.load(); }
 
  private:
   std::atomic<std::int64_t> alive_{0};
-  std::atomic<std::int64_t> destroyed_{0};
 };
 
 /// Captured, it calls `action` when what captured it is destroyed.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <cstddef>
 #include <vector>
@@ -30,31 +28,6 @@ struct recorder {
   manual_timer& timer;
   std::vector<int> ran;
 };
-
-struct moment {
-  nanoseconds start;  // of the service
-  nanoseconds moved;  // and then the clock, before the timer is scheduled
-  nanoseconds delay;
-};
-
-/// A timer must begin in [deadline, deadline + tick): here it is looked for at the last moment before and the last
-/// moment within.
-inline void expect_in_its_tick(const timer_options& options, const moment& m) {
-  SCOPED_TRACE(testing::Message() << "tick " << options.tick.count() << " start " << m.start.count() << " moved "
-                                  << m.moved.count() << " delay " << m.delay.count());
-  manual_timer timer(options, starting_at(m.start));
-  timer.advance_by(m.moved);
-  const time_point deadline = timer.now() + m.delay;
-  std::vector<time_point> runs;
-  timer.schedule_after(m.delay, [&] { runs.push_back(timer.now()); });
-  timer.advance_to(deadline - 1ns);
-  ASSERT_TRUE(runs.empty()) << "early";
-  timer.advance_to(deadline + options.tick - 1ns);
-  ASSERT_EQ(runs.size(), 1U) << "late";
-  EXPECT_GE(runs[0], deadline);
-  timer.advance_to(deadline + 100 * options.tick);
-  EXPECT_EQ(runs.size(), 1U) << "twice";
-}
 
 inline constexpr std::size_t many = scaled(1'000'000);
 

@@ -20,8 +20,6 @@ inline void nothing() {}
 
 constexpr time_point at(std::chrono::nanoseconds since_epoch) { return time_point(since_epoch); }
 
-inline time_point starting_at(std::chrono::nanoseconds since_epoch) { return at(since_epoch); }
-
 inline std::optional<time_point> next_10ms(time_point previous) { return previous + std::chrono::milliseconds(10); }
 
 /// For `on_error`.
@@ -41,10 +39,6 @@ refusal refusal_of(Action action) {
     return {error.code(), error.what()};
   }
   return {};
-}
-
-inline refusal refusal_of_options(const timer_options& options) {
-  return refusal_of([&] { const manual_timer timer(options); });
 }
 
 /// An executor that keeps the tasks that it is given, for the test to run, drop or hold on to. It must outlive the
