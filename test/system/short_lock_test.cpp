@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#if defined(__linux__)
-#include <sys/wait.h>
-#endif
-
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -14,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/in_child.hpp"
 #include "support/refused_barrier.hpp"
 
 namespace timing_wheel::detail {
@@ -127,34 +124,33 @@ TEST(ShortLock, SleepersAreWokenThoughOthersComeBeforeThem) {
 
 using test::refuse_the_barrier;
 
-bool can_refuse_the_barrier() {
-  bool can = false;
-  on_threads(1, [&](int /*thread*/) { can = refuse_the_barrier(); });
-  return can;
-}
-
 TEST(ProcessBarrier, IsPassedWhetherItIsPreparedOrNot) {
   const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
   if (offered < 0 || (offered & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) {
     GTEST_SKIP() << "this system does not offer it";
   }
-  const pid_t child = fork();
-  if (child == 0) {
+  const test::child_end child = test::in_child([] {
     errno = 0;
-    bool passed = pass_process_barrier();
+    const bool passed = pass_process_barrier();
     prepare_process_barrier();
-    passed = passed && pass_process_barrier();
-    _exit(passed && errno == 0 ? 0 : 1);
-  }
-  int status = 1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return passed && pass_process_barrier() && errno == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(child, (test::child_end{true, 0}));
 }
 
-TEST(ProcessBarrier, SaysThatItIsRefused) {
-  if (!can_refuse_the_barrier()) {
-    GTEST_SKIP() << "this system has no filter of calls";
+/// Skipped where the system cannot refuse the barrier to a thread.
+class ShortLockWithoutBarrier : public testing::Test {
+ protected:
+  void SetUp() override {
+    bool can = false;
+    on_threads(1, [&](int /*thread*/) { can = refuse_the_barrier(); });
+    if (!can) {
+      GTEST_SKIP() << "this system has no filter of calls";
+    }
   }
+};
+
+TEST_F(ShortLockWithoutBarrier, IsToldThatItIsRefused) {
   on_threads(1, [](int /*thread*/) {
     refuse_the_barrier();
     errno = 0;
@@ -163,17 +159,11 @@ TEST(ProcessBarrier, SaysThatItIsRefused) {
   });
 }
 
-TEST(ShortLock, SleepersThatAreRefusedTheBarrierHandItOn) {
-  if (!can_refuse_the_barrier()) {
-    GTEST_SKIP() << "this system has no filter of calls";
-  }
+TEST_F(ShortLockWithoutBarrier, SleepersHandItOn) {
   hand_on(4, 50, [](int /*thread*/) { refuse_the_barrier(); });
 }
 
-TEST(ShortLock, SleepersOfBothKindsHandItOn) {
-  if (!can_refuse_the_barrier()) {
-    GTEST_SKIP() << "this system has no filter of calls";
-  }
+TEST_F(ShortLockWithoutBarrier, SleepersOfBothKindsHandItOn) {
   hand_on(4, 50, [](int thread) {
     if (thread % 2 == 0) {
       refuse_the_barrier();
@@ -181,10 +171,7 @@ TEST(ShortLock, SleepersOfBothKindsHandItOn) {
   });
 }
 
-TEST(ShortLock, ASleeperThatIsRefusedTheBarrierFindsItOpenByItself) {
-  if (!can_refuse_the_barrier()) {
-    GTEST_SKIP() << "this system has no filter of calls";
-  }
+TEST_F(ShortLockWithoutBarrier, ASleeperFindsItOpenByItself) {
   for (int round = 0; round < 20; ++round) {
     short_lock lock;
     std::atomic<bool> through{false};
