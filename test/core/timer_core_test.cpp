@@ -21,7 +21,6 @@ namespace {
 
 using detail::phase;
 using detail::verdict;
-using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr tick present = 100;
@@ -167,6 +166,9 @@ struct transition {
 TYPED_TEST(TimerCore, MakesATransition) {
   using one = one_timer<TypeParam>;
   const auto claims = [](tick now) { return [now](one& it) { return it.core().claim(it.id(), at(now)) != nullptr; }; };
+  const auto collects = [](tick now) {
+    return [now](one& it) { return !it.collect(now) && it.batch().size() == 1 && *it.batch().begin() == it.id(); };
+  };
   const auto gives_back = [](one& it) {
     it.core().give_back(it.id(), 120, ahead);
     return it.counts().refused == 1;
@@ -180,6 +182,9 @@ TYPED_TEST(TimerCore, MakesATransition) {
   const std::vector<transition<TypeParam>> rows{
       {"add", {"free"}, "armed", true, [](one& it) { return it.add(ahead) == verdict::accepted; }},
       {"add to the past", {"free"}, "waiting", true, [](one& it) { return it.add(passed) == verdict::accepted; }},
+      {"collect", {"armed"}, "due", true, collects(ahead)},
+      {"collect too early", {"armed"}, "", false, collects(ahead - 1)},
+      {"collect", {"waiting"}, "due", true, collects(present)},
       {"claim", {"due"}, "running", true, claims(ahead)},
       {"claim too early", {"due"}, "", false, claims(ahead - 1)},
       {"claim", {"armed", "waiting", "running"}, "", false, claims(ahead)},
@@ -196,6 +201,11 @@ TYPED_TEST(TimerCore, MakesATransition) {
        [&](one& it) { return it.core().enter(phase::draining), rearms(120)(it); }},
       {"move to the past", {"armed", "waiting"}, "waiting", true, moves(passed, present)},
       {"move to the past", {"due"}, "", true, moves(passed, ahead)},
+      {"move to the past",
+       {"offered"},
+       "waiting",
+       true,
+       [&](one& it) { return moves(passed, ahead)(it) && !it.begin(); }},
       {"move to the past, claim",
        {"due"},
        "running",
@@ -240,22 +250,6 @@ TYPED_TEST(TimerCore, AnAddWithoutMemoryLeavesNothingBehind) {
 }
 
 // ---- It becomes due ----
-
-TYPED_TEST(TimerCore, ACollectMakesAnArmedTimerDue) {
-  one_timer<TypeParam> it("armed");
-  it.collect(ahead - 1);
-  EXPECT_EQ(it.state(), "armed");
-  it.collect(ahead);
-  EXPECT_EQ(it.state(), "due");
-  EXPECT_THAT(it.batch(), ElementsAre(it.id()));
-}
-
-TYPED_TEST(TimerCore, ACollectMakesAWaitingTimerDue) {
-  one_timer<TypeParam> it("waiting");
-  EXPECT_FALSE(it.collect(present));
-  EXPECT_EQ(it.state(), "due");
-  EXPECT_THAT(it.batch(), ElementsAre(it.id()));
-}
 
 TYPED_TEST(TimerCore, ACollectArmsATimerThatWaitedForMemory) {
   one_timer<TypeParam> it("running", true);
@@ -355,15 +349,6 @@ TYPED_TEST(TimerCore, ARearmAfterARunInTheWindowArmsTheSameTimer) {
   EXPECT_EQ(it.counts().fired, 2U);
 }
 
-TYPED_TEST(TimerCore, AnOfferedTimerThatIsMovedToWhatHasPassedWaits) {
-  one_timer<TypeParam> it("offered");
-  EXPECT_TRUE(it.core().reschedule(it.id(), moment_of(passed, ahead)));
-  EXPECT_EQ(it.state(), "waiting");
-  EXPECT_FALSE(it.begin()) << "its place is withdrawn";
-  it.collect(ahead);
-  EXPECT_EQ(it.state(), "due");
-}
-
 TYPED_TEST(TimerCore, ABeginBeforeTheDeadlineCountsAsEarly) {
   one_timer<TypeParam> it("offered");
   EXPECT_TRUE(it.begin(ahead - 1)) << "the clock has stepped back";
@@ -382,14 +367,6 @@ TYPED_TEST(TimerCore, AClosedServiceOffersNothing) {
   it.core().enter(phase::closed);
   EXPECT_EQ(it.offer(), 1U);
   EXPECT_FALSE(it.begin());
-}
-
-TYPED_TEST(TimerCore, ADrainingServiceIsDrainedWhenTheLastHasBegunInTheWindow) {
-  one_timer<TypeParam> it("offered");
-  it.core().enter(phase::draining);
-  EXPECT_FALSE(it.core().is_drained());
-  EXPECT_TRUE(it.begin());
-  EXPECT_TRUE(it.core().is_drained());
 }
 
 TYPED_TEST(TimerCore, ARunInTheWindowLeavesTheLimitAsItBeginsUnlessItIsPeriodic) {
@@ -487,10 +464,16 @@ TYPED_TEST(TimerCore, TakesNoTimerOnceItDrainsAndBeginsNoRunOnceItIsClosed) {
 }
 
 TYPED_TEST(TimerCore, IsDrainedWhenTheLastPendingTimerHasBegun) {
-  one_timer<TypeParam> it("due");
-  it.core().enter(phase::draining);
-  it.core().claim(it.id(), at(ahead));
-  EXPECT_TRUE(it.core().is_drained());
+  one_timer<TypeParam> due("due");
+  due.core().enter(phase::draining);
+  EXPECT_FALSE(due.core().is_drained());
+  due.core().claim(due.id(), at(ahead));
+  EXPECT_TRUE(due.core().is_drained());
+  one_timer<TypeParam> offered("offered");
+  offered.core().enter(phase::draining);
+  EXPECT_FALSE(offered.core().is_drained());
+  EXPECT_TRUE(offered.begin());
+  EXPECT_TRUE(offered.core().is_drained());
 }
 
 TYPED_TEST(TimerCore, NeverGoesBackToAnEarlierPhase) {

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <ios>
 #include <locale>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/prometheus_page.hpp"
@@ -55,50 +58,38 @@ std::string words_of_refusal(const metric_labels& labels) {
 }
 
 TEST(Metrics, GiveEachFigure) {
+  const std::vector<std::pair<std::string, std::uint64_t timer_stats::*>> rows{
+      {"timers_scheduled_total", &timer_stats::scheduled},
+      {"timers_fired_total", &timer_stats::fired},
+      {"timers_cancelled_total", &timer_stats::cancelled},
+      {"timers_returned_total", &timer_stats::returned},
+      {"timers_pending", &timer_stats::pending},
+      {"timers_rearmed_total", &timer_stats::rearmed},
+      {"timers_due", &timer_stats::due},
+      {"timers_running", &timer_stats::running},
+      {"timers_rejected_total", &timer_stats::rejected},
+      {"executor_refusals_total", &timer_stats::refused},
+      {"callbacks_early_total", &timer_stats::early},
+      {"callbacks_failed_total", &timer_stats::failed},
+      {"largest_hold_timers", &timer_stats::largest_hold},
+      {"wakeups_total", &timer_stats::wakeups},
+      {"wakeups_empty_total", &timer_stats::empty_wakeups},
+      {"wakeups_earlier_total", &timer_stats::earlier_wakeups},
+      {"cascade_moves_total", &timer_stats::moves},
+      {"round_looks_total", &timer_stats::looks},
+      {"window_moves_saved_total", &timer_stats::moves_saved},
+      {"window_wakeups_shared_total", &timer_stats::wakeups_shared},
+  };
   timer_stats figures;
-  figures.scheduled = 1;
-  figures.fired = 2;
-  figures.cancelled = 3;
-  figures.returned = 4;
-  figures.pending = 5;
-  figures.rearmed = 6;
-  figures.due = 7;
-  figures.running = 8;
-  figures.rejected = 9;
-  figures.refused = 10;
-  figures.early = 11;
-  figures.failed = 12;
-  figures.largest_hold = 13;
-  figures.wakeups = 14;
-  figures.empty_wakeups = 15;
-  figures.earlier_wakeups = 16;
-  figures.moves = 17;
-  figures.looks = 18;
-  figures.moves_saved = 19;
-  figures.wakeups_shared = 20;
-  figures.bytes = 21;
+  figures.bytes = 1'000;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    figures.*rows[i].second = i + 1;
+  }
   auto samples = samples_of(page_of(figures));
-  EXPECT_EQ(samples["timing_wheel_timers_scheduled_total"], "1");
-  EXPECT_EQ(samples["timing_wheel_timers_fired_total"], "2");
-  EXPECT_EQ(samples["timing_wheel_timers_cancelled_total"], "3");
-  EXPECT_EQ(samples["timing_wheel_timers_returned_total"], "4");
-  EXPECT_EQ(samples["timing_wheel_timers_pending"], "5");
-  EXPECT_EQ(samples["timing_wheel_timers_rearmed_total"], "6");
-  EXPECT_EQ(samples["timing_wheel_timers_due"], "7");
-  EXPECT_EQ(samples["timing_wheel_timers_running"], "8");
-  EXPECT_EQ(samples["timing_wheel_timers_rejected_total"], "9");
-  EXPECT_EQ(samples["timing_wheel_executor_refusals_total"], "10");
-  EXPECT_EQ(samples["timing_wheel_callbacks_early_total"], "11");
-  EXPECT_EQ(samples["timing_wheel_callbacks_failed_total"], "12");
-  EXPECT_EQ(samples["timing_wheel_largest_hold_timers"], "13");
-  EXPECT_EQ(samples["timing_wheel_wakeups_total"], "14");
-  EXPECT_EQ(samples["timing_wheel_wakeups_empty_total"], "15");
-  EXPECT_EQ(samples["timing_wheel_wakeups_earlier_total"], "16");
-  EXPECT_EQ(samples["timing_wheel_cascade_moves_total"], "17");
-  EXPECT_EQ(samples["timing_wheel_round_looks_total"], "18");
-  EXPECT_EQ(samples["timing_wheel_window_moves_saved_total"], "19");
-  EXPECT_EQ(samples["timing_wheel_window_wakeups_shared_total"], "20");
-  EXPECT_EQ(samples["timing_wheel_memory_bytes"], "21");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(samples["timing_wheel_" + rows[i].first], std::to_string(i + 1)) << rows[i].first;
+  }
+  EXPECT_EQ(samples["timing_wheel_memory_bytes"], "1000");
 }
 
 TEST(Metrics, GiveEachLevel) {
