@@ -48,6 +48,13 @@
 #define TIMING_WHEEL_ASIO_HAS_AWAITABLE_OPERATORS 1
 #endif
 #endif
+// `deferred` has left `experimental` with Asio 1.24.
+#if TIMING_WHEEL_ASIO_VERSION >= 102400
+#define TIMING_WHEEL_ASIO_DEFERRED net::deferred
+#elif TIMING_WHEEL_ASIO_VERSION >= 102200 && defined(TIMING_WHEEL_STANDALONE_ASIO)
+#include <asio/experimental/deferred.hpp>
+#define TIMING_WHEEL_ASIO_DEFERRED net::experimental::deferred
+#endif
 
 namespace timing_wheel::test {
 namespace {
@@ -198,11 +205,10 @@ TYPED_TEST_F(ErasedWait, KeepsWhatIsConsignedToItsHandlerUntilItIsCalled) {
 }
 #endif
 
-// `deferred` has left `experimental` with Asio 1.24.
-#if TIMING_WHEEL_ASIO_VERSION >= 102400
+#ifdef TIMING_WHEEL_ASIO_DEFERRED
 TYPED_TEST_F(ErasedWait, BeginsWhenItIsNoLongerDeferred) {
   typename TestFixture::timer_type timer(this->context_, 1h);
-  auto later = timer.async_wait(net::deferred);
+  auto later = timer.async_wait(TIMING_WHEEL_ASIO_DEFERRED);
   EXPECT_EQ(timer.cancel(), 0U);
   timer.expires_after(1ms);
   outcome ends;

@@ -2,13 +2,9 @@
 
 #include <chrono>
 #include <future>
-#include <utility>
 
 #include "asio/asio_worlds.hpp"
 #include "asio/counted_allocator.hpp"
-#if TIMING_WHEEL_ASIO_VERSION >= 102200 && defined(TIMING_WHEEL_STANDALONE_ASIO)
-#include <asio/experimental/deferred.hpp>
-#endif
 
 namespace timing_wheel::test {
 namespace {
@@ -112,19 +108,6 @@ TYPED_TEST_F(AsioToken, TheHandlersAllocatorHasItsMemoryBackBeforeTheHandlerRuns
   EXPECT_EQ(ended, net::error::operation_aborted);
   EXPECT_EQ(memory.live, 0U);
 }
-
-#if TIMING_WHEEL_ASIO_VERSION >= 102200 && defined(TIMING_WHEEL_STANDALONE_ASIO)
-TYPED_TEST_F(AsioToken, ADeferredWaitBeginsWhenItIsLaunched) {
-  typename TestFixture::timer_type timer(this->context_, 1h);
-  auto later = timer.async_wait(net::experimental::deferred);
-  EXPECT_EQ(timer.cancel(), 0U);
-  timer.expires_after(1ms);
-  outcome ends;
-  std::move(later)(ends.note());
-  this->context_.run();
-  EXPECT_EQ(ends.fired, 1);
-}
-#endif
 
 #ifdef TIMING_WHEEL_ASIO_HAS_CANCELLATION
 TYPED_TEST_F(AsioToken, ASignalCancelsItsWaitAndNoOther) {

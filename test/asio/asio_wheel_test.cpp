@@ -256,10 +256,10 @@ TYPED_TEST(WheelOfAContext, EndsTheWaitsWhenItGoesFirst) {
   EXPECT_EQ(end, to_error_code(timer_errc::stopped));
 }
 
-// An executor that throws, `failures` times, when it is given something.
-struct failing_executor {
+// An executor that calls `before` before it posts something.
+struct gated_executor {
   net::io_context* context;
-  int* failures;
+  const std::function<void()>* before;
 
   [[nodiscard]] net::execution_context& query(net::execution::context_t /*which*/) const noexcept { return *context; }
   [[nodiscard]] static constexpr net::execution::blocking_t query(net::execution::blocking_t /*which*/) noexcept {
@@ -267,19 +267,20 @@ struct failing_executor {
   }
   template <class Work>
   void execute(Work work) const {
-    if (*failures > 0) {
-      --*failures;
-      throw std::runtime_error("no room");
-    }
+    (*before)();
     net::post(*context, std::move(work));
   }
-  [[maybe_unused]] friend bool operator==(const failing_executor&, const failing_executor&) noexcept = default;
+  [[maybe_unused]] friend bool operator==(const gated_executor&, const gated_executor&) noexcept = default;
 };
 
 TYPED_TEST(WheelOfAContext, AnExecutorThatThrowsLosesItsHandlerAndNoOther) {
   net::io_context context;
-  int failures = 1;
-  asio::basic_wheel_timer<failing_executor> timer(failing_executor{&context, &failures}, 1h);
+  const std::function<void()> fail_once = [failed = false]() mutable {
+    if (!std::exchange(failed, true)) {
+      throw std::runtime_error("no room");
+    }
+  };
+  asio::basic_wheel_timer<gated_executor> timer(gated_executor{&context, &fail_once}, 1h);
   outcome ends;
   const auto alive = std::make_shared<int>(0);
   for (int i = 0; i < 3; ++i) {
@@ -314,23 +315,6 @@ TYPED_TEST(LoopDriver, IsWokenForAnEarlierTimerOfAnotherThread) {
   other.join();
   EXPECT_EQ(late.cancel(), cancel_result::cancelled);
 }
-
-// An executor that calls `before` before it posts something.
-struct gated_executor {
-  net::io_context* context;
-  const std::function<void()>* before;
-
-  [[nodiscard]] net::execution_context& query(net::execution::context_t /*which*/) const noexcept { return *context; }
-  [[nodiscard]] static constexpr net::execution::blocking_t query(net::execution::blocking_t /*which*/) noexcept {
-    return net::execution::blocking.never;
-  }
-  template <class Work>
-  void execute(Work work) const {
-    (*before)();
-    net::post(*context, std::move(work));
-  }
-  [[maybe_unused]] friend bool operator==(const gated_executor&, const gated_executor&) noexcept = default;
-};
 
 // The cancel of the last wait posts a look, which fails; a timer that is scheduled meanwhile needs one.
 TYPED_TEST(LoopDriver, IsOnTimeThoughALookOfAnotherThreadCouldNotBePosted) {
