@@ -1,14 +1,12 @@
 /// \file
 /// Threads race for a coroutine that sleeps, with each way to run callbacks, thousands of times. Best under the thread
-/// sanitizer: a coroutine's frame is plain memory, and goes at its end. The environment variable TIMING_WHEEL_STRESS
-/// multiplies the rounds.
+/// sanitizer: a coroutine's frame is plain memory, and goes at its end.
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <stop_token>
 #include <system_error>

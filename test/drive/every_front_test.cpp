@@ -15,7 +15,6 @@
 
 #include "support/meeting.hpp"
 #include "support/service_audit.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -149,24 +148,6 @@ TYPED_TEST(EveryFront, StopInACallbackReturnsTheSiblingsThatHaveNotBegunAndTheOt
     EXPECT_THAT(service.stop(), IsEmpty());
     EXPECT_THAT(ran, ElementsAre(0));
     EXPECT_THAT(returned, UnorderedElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
-    EXPECT_TRUE(conserved(service));
-  });
-}
-
-TYPED_TEST(EveryFront, StopInAPeriodicCallbackDoesNotArmItAgain) {
-  this->on_each_engine([this](TypeParam& service) {
-    std::atomic<int> runs{0};
-    const auto rule = [asked = 0](time_point previous) mutable {
-      return ++asked == 1 ? previous - 1s : previous + 1ns;
-    };
-    const auto stop = [&] {
-      EXPECT_THAT(service.stop(), IsEmpty());
-      ++runs;
-    };
-    this->run(
-        service, [&] { service.schedule_with(rule, stop); }, [&] { return runs == 1; });
-    EXPECT_THAT(service.stop(), IsEmpty());
-    EXPECT_EQ(runs, 1);
     EXPECT_TRUE(conserved(service));
   });
 }

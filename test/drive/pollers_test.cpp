@@ -52,14 +52,6 @@ TEST(Pollers, RunCallbacksOfDifferentShardsAtTheSameTime) {
   }
 }
 
-/// A timer on each of two pollers.
-template <class Callback>
-void on_each_of_two(timer& service, Callback callback) {
-  for (int i = 0; i < 2; ++i) {
-    on_a_fresh_thread([&] { service.schedule_after(1ms, callback); });
-  }
-}
-
 TEST(Pollers, CallWhatTheServiceWasGivenAtTheSameTime) {
   for (const char* what : {"executor", "on_error", "on_thread_start"}) {
     latch both(2);
@@ -74,7 +66,9 @@ TEST(Pollers, CallWhatTheServiceWasGivenAtTheSameTime) {
       options.on_thread_start = come;
     }
     timer service(options);
-    on_each_of_two(service, [] { throw std::runtime_error("no route"); });
+    for (int i = 0; i < 2; ++i) {
+      on_a_fresh_thread([&] { service.schedule_after(1ms, [] { throw std::runtime_error("no route"); }); });
+    }
     EXPECT_TRUE(eventually([&] { return met == 2; })) << what;
   }
 }
@@ -103,27 +97,6 @@ TEST(Pollers, AreThreadsThatStayWithTheirShards) {
   }
   EXPECT_EQ(all.size(), 2U);
   EXPECT_FALSE(all.contains(std::this_thread::get_id()));
-}
-
-TEST(Pollers, ACallbackThatBlocksDelaysOnlyItsOwn) {
-  latch begun(1);
-  latch go_on(1);
-  std::atomic<int> runs{0};
-  timer service({.shards = 2, .pollers = 2});
-  on_a_fresh_thread([&] {
-    service.schedule_after(0ms, [&] {
-      begun.count_down();
-      go_on.wait();
-    });
-  });
-  begun.wait();
-  on_a_fresh_thread([&] {
-    for (int i = 0; i < 100; ++i) {
-      service.schedule_after(i * 100us, [&] { ++runs; });
-    }
-  });
-  EXPECT_TRUE(eventually([&] { return runs == 100; }));
-  go_on.count_down();
 }
 
 TEST(Pollers, WhatACallbackSchedulesRunsOnItsOwnPoller) {

@@ -4,19 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "support/meeting.hpp"
-#include "support/service_audit.hpp"
-#include "support/service_random.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
 #include "timing_wheel/timing_wheel.hpp"
@@ -25,7 +21,6 @@ namespace timing_wheel::test {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 // ---- Callbacks ----
@@ -221,62 +216,6 @@ TEST(Timer, ACallbackOfABatchFindsTheRoomThatItsOwnRunHasLeft) {
   EXPECT_EQ(service.pending(), 40U);
 }
 
-// ---- In the middle of a cascade ----
-
-/// Timers that stand in the upper wheels until shortly before they are due.
-class cascade {
- public:
-  static constexpr std::size_t count = 100'000;
-
-  cascade() : ran_(count) {
-    for (auto lead = 1500ms; !begun_before(lead); lead *= 2) {
-    }
-  }
-
-  void expect_one_run_each() {
-    ASSERT_TRUE(eventually([&] { return service_->pending() == 0; }));
-    service_->stop();  // waits for the last callback
-    EXPECT_TRUE(std::all_of(ran_.begin(), ran_.end(), [](const std::atomic<int>& runs) { return runs == 1; }));
-    EXPECT_EQ(service_->stats().early, 0U);
-    EXPECT_GT(service_->stats().moves, count / 2) << "there was a cascade";
-    EXPECT_TRUE(conserved(*service_));
-  }
-
-  timer& service() { return *service_; }
-
- private:
-  /// Schedules all, the first to be due in `lead`, and sleeps until shortly before. \returns whether there was time.
-  bool begun_before(nanoseconds lead) {
-    service_.emplace(timer_options{.wheel_size = 20, .shards = 2});
-    for (std::atomic<int>& one : ran_) {
-      one = 0;
-    }
-    const time_point base = steady_clock::now() + lead;
-    dice random(10);
-    for (std::size_t i = 0; i < count; ++i) {
-      service_->schedule_at(base + random.between(0ns, 500ms), [this, i] { ++ran_[i]; });
-    }
-    const bool in_time = steady_clock::now() < base - 400ms;
-    std::this_thread::sleep_until(base - 400ms);
-    return in_time;
-  }
-
-  std::vector<std::atomic<int>> ran_;
-  std::optional<timer> service_;
-};
-
-TEST(Timer, AddersGetInDuringACascade) {
-  cascade timers;
-  std::atomic<int> runs{0};
-  for (int i = 0; i < 500; ++i) {
-    timers.service().schedule_after(1ms, [&] { ++runs; });
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_TRUE(eventually([&] { return runs == 500; }));
-  timers.expect_one_run_each();
-  EXPECT_LE(timers.service().stats().largest_hold, max_timers_per_lock);
-}
-
 // ---- The end ----
 
 TEST(Timer, StopFromACallbackAndAtOnceTheDestructor) {
@@ -310,49 +249,12 @@ TEST(Timer, EveryStopWaitsForACallbackThatRuns) {
   }
 }
 
-TEST(Timer, StopFromTwoCallersOneOfThemACallbackDoesNotDeadlock) {
-  latch begun(1);
-  std::atomic<bool> called{false};
-  timer service;
-  service.schedule_after(1ms, [&] {
-    begun.count_down();
-    std::this_thread::sleep_for(50ms);
-    service.stop();
-    called = true;
-  });
-  begun.wait();
-  service.stop();
-  EXPECT_TRUE(called);
-}
-
 // The system gives the number of the poller's thread, which has ended, to the next one.
 TEST(Timer, ANewThreadMayDestroyAStoppedService) {
   auto service = std::make_unique<timer>();
   service->stop();
   std::thread([&] { service.reset(); }).join();
   EXPECT_EQ(service, nullptr);
-}
-
-TEST(Timer, TheDestructorWaitsForACallbackThatRuns) {
-  std::atomic<bool> ended{false};
-  {
-    latch begun(1);
-    timer service;
-    service.schedule_after(0ns, [&] {
-      begun.count_down();
-      std::this_thread::sleep_for(100ms);
-      ended = true;
-    });
-    begun.wait();
-  }
-  EXPECT_TRUE(ended);
-}
-
-TEST(Timer, ManyServicesComeAndGo) {
-  for (int i = 0; i < 200; ++i) {
-    timer service({.shards = 2});
-    service.schedule_after((i % 3) * 1ms, nothing);
-  }
 }
 
 }  // namespace

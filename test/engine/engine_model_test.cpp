@@ -1,35 +1,27 @@
 /// \file
 /// Random histories against an ordered map, with the invariants checked after each step.
-/// The environment variable TIMING_WHEEL_SEEDS multiplies the number of histories.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <type_traits>
 #include <vector>
 
-#include "support/build.hpp"
 #include "support/drive.hpp"
 #include "support/engine_session.hpp"
 #include "support/engines.hpp"
 #include "support/service_random.hpp"
+#include "support/service_scale.hpp"
 
 namespace timing_wheel::test {
 namespace {
 
-constexpr std::uint64_t seeds = slow_build ? 300 : 3'000;
 constexpr std::size_t longest_history = 2'000;  // bytes, of which a step takes about five
 
 /// The wheel with cascades has the most states, and gets the most histories.
 template <class Engine>
-constexpr std::uint64_t seeds_of = std::is_same_v<Engine, hierarchical_wheel> ? seeds : seeds / 2;
-
-std::uint64_t seed_factor() {
-  const char* text = std::getenv("TIMING_WHEEL_SEEDS");
-  return text == nullptr ? 1 : std::max<std::uint64_t>(1, std::strtoull(text, nullptr, 10));
-}
+constexpr std::uint64_t seeds_of = std::is_same_v<Engine, hierarchical_wheel> ? 3'000 : 1'500;
 
 tick magnitude(dice& random, unsigned bits) { return static_cast<tick>(random.magnitude(bits)); }
 
@@ -38,7 +30,8 @@ class Model : public ::testing::Test {};
 TYPED_TEST_SUITE(Model, engine_types);
 
 TYPED_TEST(Model, RandomHistoriesAgreeWithAnOrderedMap) {
-  for (std::uint64_t seed = 0; seed < seeds_of<TypeParam> * seed_factor(); ++seed) {
+  const std::uint64_t seeds = stress_rounds(seeds_of<TypeParam>);
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     dice random(seed);
     std::vector<std::uint8_t> bytes(1 + random.below(longest_history));
     std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::uint8_t>(random.below(256)); });

@@ -1,7 +1,6 @@
 /// \file
 /// Threads race for the operation of a sender that sleeps, with each way to run callbacks, thousands of times. Best
-/// under a sanitizer: an operation is plain memory, and its completion destroys it. The environment variable
-/// TIMING_WHEEL_STRESS multiplies the rounds.
+/// under a sanitizer: an operation is plain memory, and its completion destroys it.
 
 #include <gtest/gtest.h>
 

@@ -340,20 +340,6 @@ TEST(SleepSender, CompletesOnTheExecutorOfTheService) {
   EXPECT_EQ(end.how, signal::value);
 }
 
-TEST(SleepSender, IsGivenAnewIfTheExecutorOfTheServiceDropsItsTask) {
-  kept_tasks kept;
-  manual_timer timer({.executor = kept.taking()});
-  sleep_end end;
-  const started_sleep one(scheduler(timer).schedule_after(1s), timer, end);
-  timer.advance_by(1s);
-  kept.drop();
-  EXPECT_EQ(end.times, 0);
-  timer.advance_by(1s);
-  kept.run();
-  EXPECT_EQ(end.times, 1);
-  EXPECT_EQ(end.how, signal::value);
-}
-
 TEST(SleepSender, MayCompleteWithinItsStart) {
   std::optional<loop_timer> timer;
   timer.emplace(timer_options{}, [&] { timer->stop_run_now(); });

@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -190,34 +188,6 @@ TEST(Callback, RefusesARuleThatIsEmpty) {
 }
 
 // ---- Callables ----
-
-template <std::size_t Size>
-void expect_captures_intact() {
-  manual_timer timer;
-  live_captures captures;
-  std::array<unsigned char, Size> content{};
-  content.front() = 17;
-  content.back() = 71;
-  int sum = 0;
-  const auto callback = [&](auto& out) {
-    return [&out, content, token = captures.make()] { out += content.front() + content.back(); };
-  };
-  timer.schedule_after(1ms, callback(sum));
-  timer.schedule_after(600ms, callback(sum));
-  timer.schedule_after(1h, callback(sum)).cancel();
-  EXPECT_EQ(captures.alive(), 2);
-  timer.advance_by(1h);
-  EXPECT_EQ(sum, 2 * (17 + 71));
-  EXPECT_EQ(captures.alive(), 0);
-}
-
-TEST(Callable, KeepsCapturesOfAnySizeIntact) {
-  expect_captures_intact<2>();
-  expect_captures_intact<8>();
-  expect_captures_intact<9>();
-  expect_captures_intact<100>();
-  expect_captures_intact<4096>();
-}
 
 // Throws when it is copied or moved for the `moves`-th time, counted from 0.
 class awkward {

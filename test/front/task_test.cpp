@@ -27,8 +27,12 @@ struct life {
 template <std::size_t Size, bool ThrowsWhenMoved = false>
 class witness {
  public:
-  explicit witness(life& l) : life_(&l) { ++life_->alive; }
-  witness(witness&& other) noexcept(!ThrowsWhenMoved) : life_(std::exchange(other.life_, nullptr)) {}
+  explicit witness(life& l) : life_(&l) {
+    ++life_->alive;
+    rest_.back() = last;
+  }
+  witness(witness&& other) noexcept(!ThrowsWhenMoved)
+      : life_(std::exchange(other.life_, nullptr)), rest_(other.rest_) {}
   witness(const witness&) = delete;
   ~witness() {
     if (life_ != nullptr) {
@@ -36,9 +40,10 @@ class witness {
       ++life_->destroyed_holding;
     }
   }
-  void operator()() { ++life_->calls; }
+  void operator()() { life_->calls += rest_.back() == last ? 1 : 0; }
 
  private:
+  static constexpr std::byte last{71};
   life* life_;
   std::array<std::byte, Size - sizeof(life*)> rest_{};
 };

@@ -1,7 +1,6 @@
 /// \file
 /// Threads race to the end of a service, thousands of times.
-/// Best under the thread sanitizer: what a call must wait for is kept in plain memory. The environment variable
-/// TIMING_WHEEL_STRESS multiplies the rounds.
+/// Best under the thread sanitizer: what a call must wait for is kept in plain memory.
 
 #include <gtest/gtest.h>
 

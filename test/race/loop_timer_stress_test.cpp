@@ -1,5 +1,4 @@
-// A loop that sleeps, and threads that schedule meanwhile, round after round. Best under the thread sanitizer. The
-// environment variable TIMING_WHEEL_STRESS multiplies the rounds.
+// A loop that sleeps, and threads that schedule meanwhile, round after round. Best under the thread sanitizer.
 
 #include <gtest/gtest.h>
 

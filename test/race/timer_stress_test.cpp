@@ -1,5 +1,4 @@
 // Races, run so often that the rare interleavings come up too. Best under the thread sanitizer.
-// The environment variable TIMING_WHEEL_STRESS multiplies the rounds.
 
 #include <gtest/gtest.h>
 

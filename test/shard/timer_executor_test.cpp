@@ -38,15 +38,6 @@ class TimerOnAPool : public testing::Test {
   std::optional<timer> service_{std::in_place, timer_options{.executor = asio_executor(pool_)}};
 };
 
-/// Callbacks on the thread of the service.
-class TimerInline : public testing::Test {
- protected:
-  timer& service() { return service_; }
-
- private:
-  timer service_;
-};
-
 // ---- A task that blocks ----
 
 TEST_F(TimerOnAPool, ATaskThatBlocksASecondDelaysNobody) {
@@ -81,14 +72,15 @@ TEST_F(TimerOnAPool, TheBacklogOfABusyExecutorIsSeenInTheStats) {
 
 // ---- stop_drain(until) ----
 
-TEST_F(TimerInline, DrainFromACallbackReturnsWhatHasNotBegunInTime) {
+TEST(TimerInline, DrainFromACallbackReturnsWhatHasNotBegunInTime) {
   std::atomic<int> runs{0};
   std::atomic<int> returned{-1};
-  with_all_due_at_once(service(), [&](time_point due) {
-    service().schedule_at(
-        due, [&] { returned = static_cast<int>(service().stop_drain(steady_clock::now() + 20ms).size()); });
+  timer service;
+  with_all_due_at_once(service, [&](time_point due) {
+    service.schedule_at(due,
+                        [&] { returned = static_cast<int>(service.stop_drain(steady_clock::now() + 20ms).size()); });
     for (int i = 0; i < 600; ++i) {
-      service().schedule_at(due, [&] {
+      service.schedule_at(due, [&] {
         ++runs;
         std::this_thread::sleep_for(1ms);
       });
@@ -99,13 +91,14 @@ TEST_F(TimerInline, DrainFromACallbackReturnsWhatHasNotBegunInTime) {
   EXPECT_EQ(runs + returned, 600);
 }
 
-TEST_F(TimerInline, DrainFromACallbackEndsWhenAnotherCallbackStops) {
+TEST(TimerInline, DrainFromACallbackEndsWhenAnotherCallbackStops) {
   std::atomic<int> drained{-1};
   std::atomic<int> stopped{-1};
-  service().schedule_after(24h, nothing);
-  with_all_due_at_once(service(), [&](time_point due) {
-    service().schedule_at(due, [&] { drained = static_cast<int>(service().stop_drain(time_point::max()).size()); });
-    service().schedule_at(due, [&] { stopped = static_cast<int>(service().stop().size()); });
+  timer service;
+  service.schedule_after(24h, nothing);
+  with_all_due_at_once(service, [&](time_point due) {
+    service.schedule_at(due, [&] { drained = static_cast<int>(service.stop_drain(time_point::max()).size()); });
+    service.schedule_at(due, [&] { stopped = static_cast<int>(service.stop().size()); });
   });
   ASSERT_TRUE(eventually([&] { return drained >= 0; }));
   EXPECT_EQ(stopped, 1);

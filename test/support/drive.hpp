@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "support/allocation.hpp"
 #include "support/oracle.hpp"
 #include "timing_wheel/engine/engine.hpp"
 
@@ -30,20 +29,6 @@ std::vector<timer_number> drain(Engine& engine, tick now, std::size_t budget = n
   }
   std::sort(due.begin(), due.end());
   return due;
-}
-
-/// Advances with memory for `left` allocations. \returns whether there was enough; what is due goes to the end of
-/// `due`.
-template <timer_engine Engine>
-bool advances_with(std::uint64_t left, Engine& engine, tick now, std::vector<timer_number>& due) {
-  bool more = true;
-  due.reserve(due.size() + engine.size());
-  succeeds_with(left, [&] {
-    const advance_result result = engine.advance(now);
-    due.insert(due.end(), result.due.begin(), result.due.end());
-    more = result.more;
-  });
-  return !more;
 }
 
 /// Inserts a timer for each deadline, the numbers counting from 0. \returns what must come out when.

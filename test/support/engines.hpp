@@ -24,9 +24,8 @@ constexpr engine_kind kind_of() {
 }
 
 /// `options`, on an engine.
-template <timer_engine Engine>
-timer_options on_engine(timer_options options) {
-  options.engine = kind_of<Engine>();
+inline timer_options on_engine(engine_kind engine, timer_options options) {
+  options.engine = engine;
   return options;
 }
 
@@ -35,7 +34,7 @@ template <timer_engine Engine>
 class manual_timer_on : public manual_timer {
  public:
   explicit manual_timer_on(const timer_options& options = {}, time_point start = time_point())
-      : manual_timer(on_engine<Engine>(options), start) {}
+      : manual_timer(on_engine(kind_of<Engine>(), options), start) {}
 };
 
 /// For suites that need a service only: the engine is chosen when the test runs, and each test is compiled once.
@@ -45,13 +44,7 @@ class on_every_engine : public testing::TestWithParam<engine_kind> {
   class by_hand : public manual_timer {
    public:
     explicit by_hand(const timer_options& options = {}, time_point start = time_point())
-        : manual_timer(with_engine(options), start) {}
-
-   private:
-    static timer_options with_engine(timer_options options) {
-      options.engine = GetParam();
-      return options;
-    }
+        : manual_timer(on_engine(GetParam(), options), start) {}
   };
 };
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -26,11 +25,9 @@
 
 #include "support/build.hpp"
 #include "support/in_child.hpp"
-#include "support/refused_barrier.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "support/service_wait.hpp"
-#include "system/process_barrier.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
@@ -193,51 +190,6 @@ TEST_F(EndOfAThreadDeathTest, InOnEarlierSaysSoAndAborts) {
   };
   EXPECT_EXIT(run(), testing::KilledBySignal(SIGABRT), "on_earlier ended its thread");
 }
-
-#if defined(TIMING_WHEEL_PROCESS_BARRIER)
-
-// ---- A filter of system calls, or an old kernel ----
-
-/// In a process that is refused the barrier: threads that get in each other's way on the one shard, and a callback.
-int use_without_barrier(unsigned error) {
-  if (!refuse_the_barrier(error)) {
-    return 77;
-  }
-  if (detail::pass_process_barrier()) {
-    return 1;
-  }
-  std::atomic<int> cancelled{0};
-  std::atomic<int> fired{0};
-  timer service({.shards = 1});
-  {
-    std::vector<std::jthread> callers;
-    for (int i = 0; i < 4; ++i) {
-      callers.emplace_back([&] {
-        for (int n = 0; n < 2'000; ++n) {
-          const timer_handle handle = service.schedule_after(1h, [] {});
-          service.schedule_after(0ms, [&] { ++fired; });
-          cancelled += handle.cancel() == cancel_result::cancelled ? 1 : 0;
-        }
-      });
-    }
-  }
-  return cancelled == 8'000 && eventually([&] { return fired == 8'000; }) && service.stop().empty() ? 0 : 2;
-}
-
-TEST(RefusedBarrier, LeavesAServiceThatSchedulesCancelsFiresAndEnds) {
-  if (under_thread_sanitizer) {
-    GTEST_SKIP() << "the thread sanitizer does not know children of programs with several threads";
-  }
-  for (const unsigned error : {unsigned{EPERM}, unsigned{ENOSYS}}) {
-    const child_end child = in_child([&] { return use_without_barrier(error); });
-    if (child.code == 77) {
-      GTEST_SKIP() << "this system has no filter of calls";
-    }
-    EXPECT_EQ(child, (child_end{true, 0})) << error << ": " << child.code;
-  }
-}
-
-#endif
 
 // ---- fork ----
 
@@ -459,21 +411,15 @@ TEST_F(Fork, WhatWasHandedOverIsPendingForAChildThatGoesOn) {
             well);
 }
 
-TEST_F(Fork, WithoutOneALoopTimerGoesOnAsItDid) {
-  loop_timer service;
-  int runs = 0;
-  service.schedule_after(-1ms, [&] { ++runs; });
-  service.continue_after_fork();
-  EXPECT_EQ(service.run_due(), 1U);
-  EXPECT_EQ(in_child([&] { return service.stopped() ? 0 : 1; }), well);
-}
-
-TEST_F(Fork, WithoutOneATaskStaysTheOneOfItsTimer) {
+TEST_F(Fork, WithoutOneALoopTimerAndItsTasksGoOnAsTheyDid) {
   with_tasks one;
+  one.service.schedule_after(-1ms, [] {});
   one.service.continue_after_fork();
   EXPECT_EQ(one.service.stats().due, 10U);
   one.tasks.run();
   EXPECT_EQ(one.runs, 10);
+  EXPECT_EQ(one.service.run_due(), 1U);
+  EXPECT_EQ(in_child([&] { return one.service.stopped() ? 0 : 1; }), well);
 }
 
 TEST_F(Fork, UnderLoadLeavesNoChildThatHangs) {
