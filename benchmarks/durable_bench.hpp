@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <thread>
@@ -126,6 +127,18 @@ inline void serve(scheduler& by, const std::string& kind, handled how) {
 
 inline void wait_for_done(const scheduler& by, std::int64_t count, std::chrono::milliseconds between) {
   while (by.stats().done < static_cast<std::uint64_t>(count)) {
+    std::this_thread::sleep_for(between);
+  }
+}
+
+/// \param nodes pointers to what has a scheduler `checks`.
+template <class Nodes>
+void wait_for_done_of(const Nodes& nodes, std::int64_t count, std::chrono::milliseconds between) {
+  const auto done = [&nodes] {
+    return std::accumulate(nodes.begin(), nodes.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const auto& each) { return sum + each->checks.stats().done; });
+  };
+  while (done() < static_cast<std::uint64_t>(count)) {
     std::this_thread::sleep_for(between);
   }
 }

@@ -1,6 +1,5 @@
 #include <array>
 #include <memory>
-#include <numeric>
 
 #include "durable_bench_server.hpp"
 
@@ -38,7 +37,6 @@ struct totals {
   explicit totals(const node_list& nodes, std::span<const bench_server> servers) {
     for (const auto& each : nodes) {
       const scheduler_stats stats = each->checks.stats();
-      done += static_cast<double>(stats.done);
       early += static_cast<double>(stats.early);
       statements += static_cast<double>(stats.store.statements);
       rows += static_cast<double>(stats.store.rows_read);
@@ -49,7 +47,6 @@ struct totals {
       processor += server.processor_time();
     }
   }
-  double done = 0;
   double early = 0;
   double statements = 0;
   double rows = 0;
@@ -57,18 +54,6 @@ struct totals {
   double log = 0;
   double processor = 0;
 };
-
-double done_of(const node_list& nodes) {
-  return std::accumulate(nodes.begin(), nodes.end(), 0.0, [](double sum, const auto& each) {
-    return sum + static_cast<double>(each->checks.stats().done);
-  });
-}
-
-void wait_for(const node_list& nodes, double done) {
-  while (done_of(nodes) < done) {
-    std::this_thread::sleep_for(2ms);
-  }
-}
 
 /// The nodes of a server have about as many shares each.
 void wait_for_shares(const node_list& nodes, std::size_t of_each_server) {
@@ -132,7 +117,7 @@ void nodes(benchmark::State& state, handled how) {
     const instant first = all[0]->store.now() + lead;
     schedule(all, servers.size(), "steady", steady, first, 1'000'000us / per_second);
     const instant written = all[0]->store.now();
-    wait_for(all, static_cast<double>(steady));
+    wait_for_done_of(all, steady, 2ms);
     const auto late = lateness_of(all, "steady");
 
     // Twice as long as it should take, by what the others took.
@@ -144,7 +129,7 @@ void nodes(benchmark::State& state, handled how) {
       return;
     }
     const totals before(all, servers);
-    wait_for(all, static_cast<double>(steady + burst));
+    wait_for_done_of(all, steady + burst, 2ms);
     const double seconds = std::chrono::duration<double>(all[0]->store.now() - at).count();
     const totals after(all, servers);
     const auto checks = static_cast<double>(burst);

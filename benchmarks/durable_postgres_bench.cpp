@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 #include <stdexcept>
 
 #include "durable_bench_server.hpp"
@@ -244,17 +243,11 @@ void one_job_per_call(benchmark::State& state) {
       nodes.push_back(std::make_unique<node>());
       serve_with(nodes.back()->checks, statement);
     }
-    const auto done = [&] {
-      return std::accumulate(nodes.begin(), nodes.end(), std::uint64_t{0},
-                             [](std::uint64_t sum, const auto& each) { return sum + each->checks.stats().done; });
-    };
     const auto begin = std::chrono::steady_clock::now();
     for (const auto& each : nodes) {
       each->checks.start();
     }
-    while (done() < static_cast<std::uint64_t>(count)) {
-      std::this_thread::sleep_for(1ms);
-    }
+    wait_for_done_of(nodes, count, 1ms);
     state.counters["jobs_per_s"] = static_cast<double>(count) / seconds_since(begin);
   }
 }
