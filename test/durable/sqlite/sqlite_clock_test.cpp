@@ -1,7 +1,5 @@
 #include "durable/sqlite/clock.hpp"
 
-#include <optional>
-
 #include "durable/support/fake_clocks.hpp"
 #include "durable/support/sqlite_case.hpp"
 

@@ -130,33 +130,26 @@ TEST_F(SqliteError, AnErrorThatTheWorkHidesIsNoCommit) {
   EXPECT_THAT(keys_in(store), ElementsAre("a"));
 }
 
-// Overwrites the pages after the first, in which the tables are listed.
-void damage(const std::string& file) {
-  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
-  bytes.seekp(4096 * 2);
-  bytes << std::string(4096 * 8, '\x5a');
-}
-
-TEST(SqliteDamage, IsFoundWhenTheIntegrityIsChecked) {
-  const scratch_folder folder;
-  {
-    sqlite_store store(folder.file());
-    store.migrate();
-    put(store, "a");
+class SqliteDamage : public testing::Test {  // NOLINT(readability-identifier-naming): a suite
+ public:
+  // Overwrites the pages after the first, in which the tables are listed.
+  SqliteDamage() {
+    sqlite_store(folder.file()).migrate();
+    std::fstream bytes(folder.file(), std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(4096 * 2);
+    bytes << std::string(4096 * 8, '\x5a');
   }
-  damage(folder.file());
+
+  const scratch_folder folder;
+};
+
+TEST_F(SqliteDamage, IsFoundWhenTheIntegrityIsChecked) {
   const caught found = opening(folder.file(), {.check_integrity = true});
   EXPECT_EQ(found.code, errc::store_damaged);
   EXPECT_THAT(found.words, HasSubstr(folder.file()));
 }
 
-TEST(SqliteDamage, IsAnErrorWhereItIsMet) {
-  const scratch_folder folder;
-  {
-    sqlite_store store(folder.file());
-    store.migrate();
-  }
-  damage(folder.file());
+TEST_F(SqliteDamage, IsAnErrorWhereItIsMet) {
   EXPECT_EQ(error_of([&] {
               sqlite_store store(folder.file());
               put(store, "a");

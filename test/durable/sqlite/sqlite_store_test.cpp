@@ -1,7 +1,5 @@
 #include "timing_wheel/durable/sqlite_store.hpp"
 
-#include <future>
-#include <thread>
 #include <tuple>
 
 #include "durable/sqlite/range_reader.hpp"
@@ -89,18 +87,12 @@ TEST_F(SqliteStore, ReadsBesideAnOpenTransaction) {
 }
 
 TEST_F(SqliteStore, SaysSoIfAHandlerEndedTheTransaction) {
-  const auto ending = [&](const char* sql) {
-    return error_of([&] {
-             store.transact([&](store_transaction& open) {
-               sqlite3_exec(sqlite_connection(open), sql, nullptr, nullptr, nullptr);
-             });
-           })
-        .code;
-  };
-  EXPECT_EQ(ending("COMMIT"), sqlite_code(SQLITE_ABORT_ROLLBACK));
-  EXPECT_EQ(ending("ROLLBACK"), sqlite_code(SQLITE_ABORT_ROLLBACK));
-  EXPECT_EQ(ending("COMMIT; BEGIN"), sqlite_code(SQLITE_ABORT_ROLLBACK));
-  EXPECT_EQ(ending("ROLLBACK; BEGIN"), sqlite_code(SQLITE_ABORT_ROLLBACK));
+  for (const char* sql : {"COMMIT", "ROLLBACK", "COMMIT; BEGIN", "ROLLBACK; BEGIN"}) {
+    const auto end_it = [&](store_transaction& open) {
+      sqlite3_exec(sqlite_connection(open), sql, nullptr, nullptr, nullptr);
+    };
+    EXPECT_EQ(error_of([&] { store.transact(end_it); }).code, sqlite_code(SQLITE_ABORT_ROLLBACK)) << sql;
+  }
   EXPECT_TRUE(put(store, "a").inserted);
 }
 
