@@ -5,18 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <regex>
-#include <set>
 #include <sstream>
-#include <string>
-#include <thread>
 
 #include "durable/support/desk_case.hpp"
 #include "support/prometheus_page.hpp"

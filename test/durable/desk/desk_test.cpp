@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <iterator>
-#include <set>
-#include <thread>
 
 #include "durable/support/desk_case.hpp"
 #include "durable/support/small_disk.hpp"

@@ -1,8 +1,5 @@
 #include "durable/postgres/schema.hpp"
 
-#include <algorithm>
-#include <future>
-
 #include "durable/support/postgres_case.hpp"
 
 namespace timing_wheel::durable::test {

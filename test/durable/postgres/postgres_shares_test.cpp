@@ -1,5 +1,3 @@
-#include <span>
-
 #include "durable/support/forwarding_store.hpp"
 #include "durable/support/postgres_case.hpp"
 #include "timing_wheel/durable/scheduler.hpp"

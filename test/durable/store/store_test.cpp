@@ -35,9 +35,7 @@ struct in_a_file {
   timing_wheel::test::scratch_folder folder;
   sqlite_store store{folder.file()};
 };
-#endif
 
-#ifdef TIMING_WHEEL_TEST_SQLITE
 struct on_a_timer {
   timing_wheel::timer clock;
   sqlite_store store{clock};
