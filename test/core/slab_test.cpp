@@ -120,7 +120,7 @@ class slab_history {
   void step() {
     switch (random_() % 8) {
       case 0:
-        goal_ = random_() % (6 * slab_page);
+        goal_ = random_() % 3 == 0 ? 0 : random_() % (6 * slab_page);  // at 0 each page can go
         break;
       case 1:
       case 2:

@@ -423,6 +423,9 @@ TYPED_TEST(TimerCore, ARescheduleWithoutMemoryChangesNothing) {
     EXPECT_THROW(it.core().reschedule(it.id(), moment_of(200, ahead)), std::bad_alloc) << from;
     EXPECT_EQ(it.state(), from == "offered" ? "waiting" : from) << "what is withdrawn waits";
     EXPECT_EQ(it.core().look(it.id()).deadline, before) << from;
+    forgetful<TypeParam>::has_memory = true;
+    it.collect(ahead);
+    EXPECT_EQ(it.state(), "due") << "the engine has lost it; " << from;
   }
 }
 

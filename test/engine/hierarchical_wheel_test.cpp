@@ -16,7 +16,6 @@
 #include "support/allocation.hpp"
 #include "support/build.hpp"
 #include "support/drive.hpp"
-#include "support/oracle.hpp"
 
 namespace timing_wheel::test {
 namespace {
@@ -313,19 +312,6 @@ TEST(HierarchicalWheelMemory, TimerInAFullChunkTakesThirteenBytes) {
     wheel.insert(s, 1'800'000);
   }
   EXPECT_LE(wheel.stats().bytes - before, 13U * 1'000'000 + 3 * 512 * 48 + grown_ahead);
-}
-
-TEST(HierarchicalWheelMemory, InsertsRepeatedUntilThereIsMemoryAllFireAtTheirTicks) {
-  hierarchical_wheel wheel(engine_options{.wheel_size = 3});
-  schedule expected;
-  for (timer_number s = 0; s < 10'000; ++s) {
-    const tick deadline = 1 + tick{s} * tick{s} * tick{s};
-    for (std::uint64_t left = 0; !succeeds_with(left, [&] { wheel.insert(s, deadline); }); ++left) {
-      ASSERT_FALSE(wheel.contains(s));
-    }
-    expected[deadline].push_back(s);
-  }
-  expect_each_at_its_tick(wheel, expected);
 }
 
 // ---- Windows ----

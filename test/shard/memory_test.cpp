@@ -14,7 +14,6 @@
 #include "engine/system_page.hpp"
 #include "support/allocation.hpp"
 #include "support/build.hpp"
-#include "support/service_audit.hpp"
 #include "support/service_captures.hpp"
 #include "support/service_record.hpp"
 #include "support/service_virtual.hpp"
@@ -27,20 +26,6 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
 // ---- What it leaves ----
-
-TEST(Memory, TheMemoryOfCancelledTimersIsUsedAgain) {
-  live_captures captures;
-  manual_timer timer;
-  std::vector<timer_handle> handles = schedule_far(timer, captures, many);
-  const std::size_t bytes = timer.stats().bytes;
-  for (int round = 0; round < 3; ++round) {
-    for (const timer_handle& handle : handles) {
-      handle.cancel();
-    }
-    handles = schedule_far(timer, captures, many);
-    EXPECT_LE(timer.stats().bytes, bytes);
-  }
-}
 
 TEST(Memory, BytesCoverTheNodes) {
   live_captures captures;
@@ -98,44 +83,6 @@ TEST(Memory, AllocatesNothingAfterWarmUp) {
     round();
   }
   EXPECT_EQ(count_allocations(round), 0U);
-}
-
-/// Reschedules with memory for `left` allocations. \returns whether it worked; if not, nothing may have changed.
-bool reschedules_or_changes_nothing(std::uint64_t left, nanoseconds delay) {
-  manual_timer timer;
-  timer.schedule_after(5ms, nothing).cancel();
-  const timer_handle handle = timer.schedule_after(5ms, nothing);
-  const bool done = succeeds_with(left, [&] { handle.reschedule_after(delay); });
-  const nanoseconds expected = done ? delay : 5ms;
-  EXPECT_EQ(handle.deadline(), at(expected));
-  EXPECT_EQ(timer.pending(), 1U);
-  EXPECT_EQ(timer.advance_to(at(expected) - 1ns), 0U);
-  EXPECT_EQ(timer.advance_to(at(expected)), 1U);
-  return done;
-}
-
-TEST(Memory, RescheduleWithoutMemoryChangesNothing) {
-  for (const nanoseconds delay : std::vector<nanoseconds>{700ms, 1h, hundred_years}) {
-    std::uint64_t left = 0;
-    while (!reschedules_or_changes_nothing(left, delay)) {
-      ++left;
-    }
-    EXPECT_GT(left, 0U) << "memory was needed";
-  }
-}
-
-TEST(Memory, AStepThatFailsForLackOfMemoryLosesNothing) {
-  for (std::uint64_t left = 0; left < 30; ++left) {
-    int runs = 0;
-    manual_timer timer({.wheel_size = 20});
-    for (int i = 0; i < 1000; ++i) {
-      timer.schedule_after(400ms + (i % 400) * 1ms, [&runs] { ++runs; });
-    }
-    succeeds_with(left, [&] { timer.advance_by(1s); });
-    EXPECT_TRUE(conserved(timer));
-    timer.advance_by(1s);
-    EXPECT_EQ(runs, 1000);
-  }
 }
 
 TEST(Memory, TimersCancelledAfterAStepThatFoundNoMemoryLeaveNothingBehind) {

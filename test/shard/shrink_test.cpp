@@ -12,7 +12,6 @@
 #include "support/build.hpp"
 #include "support/engines.hpp"
 #include "support/service_audit.hpp"
-#include "support/service_captures.hpp"
 #include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
@@ -60,32 +59,6 @@ TEST_P(Shrink, GivesBackAllButSixBytesPerTimerWithoutHugePages) {
   }
   timer.shrink_to_fit();
   EXPECT_LT(timer.stats().bytes, before + peak * 63 / 10);
-}
-
-TEST_P(Shrink, TheHandlesAndKeysOfBeforeStandForTimersThatAreFinished) {
-  by_hand timer;
-  std::vector<timer_handle> handles = schedule_peak(timer);
-  std::set<std::uint64_t> keys;
-  for (const timer_handle& handle : handles) {
-    keys.insert(handle.key());
-    handle.cancel();
-  }
-  timer.shrink_to_fit();
-  const auto expect_finished = [&] {
-    for (const timer_handle& handle : handles) {
-      ASSERT_EQ(handle.status(), timer_status::finished);
-      ASSERT_EQ(handle.cancel(), cancel_result::finished);
-      ASSERT_FALSE(handle.reschedule_after(1h));
-      ASSERT_EQ(timer.cancel(handle.key()), cancel_result::finished);
-    }
-  };
-  expect_finished();
-  for (const timer_handle& handle : schedule_peak(timer)) {
-    ASSERT_TRUE(keys.insert(handle.key()).second) << "a key stands for two timers";
-  }
-  expect_finished();
-  EXPECT_EQ(timer.pending(), static_cast<std::size_t>(peak));
-  EXPECT_TRUE(conserved(timer));
 }
 
 TEST_P(Shrink, LeavesWhatIsPendingAsItIs) {

@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "support/service_captures.hpp"
-#include "support/service_scale.hpp"
-#include "support/service_virtual.hpp"
 #include "timing_wheel/timing_wheel.hpp"
 
 namespace timing_wheel::test {
@@ -28,8 +26,6 @@ struct recorder {
   manual_timer& timer;
   std::vector<int> ran;
 };
-
-inline constexpr std::size_t many = scaled(1'000'000);
 
 inline std::vector<timer_handle> schedule_far(manual_timer& timer, live_captures& captures, std::size_t count) {
   std::vector<timer_handle> handles;
