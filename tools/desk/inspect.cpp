@@ -234,6 +234,8 @@ void inspect_file(const desk& with, std::vector<finding>& found) {
           {true, "the file takes no write: " + one_line(refused.what(), 300),
            is_short ? free_some : "fuser " + one_line(file, 300) + " names the programs that have it open"});
     }
+  } else {
+    found.push_back({false, "no write was tried: this user may only read " + one_line(file, 300), ""});
   }
   if (!error) {
     found.push_back({is_short,

@@ -438,6 +438,9 @@ std::vector<access_token> read_tokens(const std::string& file) {
   constexpr std::size_t shortest = 16;
   std::vector<access_token> tokens;
   std::ifstream in(file);
+  if (!in) {
+    throw failure(exit_status::usage, "--token-file: cannot read " + one_line(file, 300));
+  }
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;

@@ -328,7 +328,7 @@ class import_run {
  private:
   [[nodiscard]] std::ifstream open() const {
     std::ifstream in(file_);
-    if (!in) {
+    if (!in || std::filesystem::is_directory(file_)) {
       throw failure(exit_status::usage, "there is no file " + one_line(file_, 300));
     }
     return in;

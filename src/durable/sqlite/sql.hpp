@@ -147,9 +147,9 @@ inline constexpr query set_clock{"setting the clock",
 // In a user's own transaction. The clock is read by the statement that writes: one that reads first could not write any
 // more once another connection has committed (SQLITE_BUSY_SNAPSHOT). Where the clock was not set since the machine's
 // start, nothing happens.
-#define TIMING_WHEEL_CLOCK                                                                  \
-  "(SELECT offset FROM timing_wheel_clock WHERE id=1 AND boot=?1 AND (SELECT version FROM " \
-  "timing_wheel_schema WHERE id=1)=2)"
+#define TIMING_WHEEL_IS_KNOWN "(SELECT version FROM timing_wheel_schema WHERE id=1)=2"
+#define TIMING_WHEEL_CLOCK \
+  "(SELECT offset FROM timing_wheel_clock WHERE id=1 AND boot=?1 AND " TIMING_WHEEL_IS_KNOWN ")"
 // Ends at the end of time: a sum that overflows would be a floating-point number. With a step it does not overflow: a
 // delay is at most 292 years, and a step 2^62 µs.
 #define TIMING_WHEEL_DUE "iif(?3=0,?4,(min(?4,9223372036854775807-max(offset,0))+offset+(?3-1))/?3*?3)"
@@ -161,7 +161,9 @@ inline constexpr query users_insert{"scheduling",
 inline constexpr query users_replace{
     "replacing", "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE ",payload=?7,attempt=0 FROM " TIMING_WHEEL_CLOCK
                  " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL RETURNING due"};
-inline constexpr query users_cancel = cancel;
+inline constexpr query users_cancel{"cancelling",
+                                    "DELETE FROM timing_wheel_check WHERE kind=?1 AND key=?2 AND lease IS NULL "
+                                    "AND " TIMING_WHEEL_IS_KNOWN " RETURNING attempt"};
 inline constexpr query users_reschedule{
     "rescheduling", "UPDATE timing_wheel_check SET due=" TIMING_WHEEL_DUE " FROM " TIMING_WHEEL_CLOCK
                     " WHERE ?2 IS NOT NULL AND kind=?5 AND key=?6 AND lease IS NULL"};
@@ -176,6 +178,7 @@ inline constexpr query on_tables[] = {
 }  // namespace sql
 
 #undef TIMING_WHEEL_CLOCK
+#undef TIMING_WHEEL_IS_KNOWN
 #undef TIMING_WHEEL_DUE
 #undef TIMING_WHEEL_FIVE
 #undef TIMING_WHEEL_TWENTY

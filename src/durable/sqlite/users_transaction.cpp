@@ -40,6 +40,7 @@ class users_connection {
   [[nodiscard]] std::optional<instant> write(statement& by, const request& asked);
   [[nodiscard]] std::optional<instant> due_of(std::string_view kind, std::string_view key);
   [[nodiscard]] bool set_clock();
+  void require_known_tables();
 
   sqlite3* connection_;
   // Prepared when they are first run.
@@ -92,6 +93,12 @@ bool users_connection::set_clock() {
   return true;
 }
 
+// What writes does nothing in tables of another version.
+void users_connection::require_known_tables() {
+  execution run = read_clock_.run();
+  sqlite::check_version(connection_, run.step() ? run.integer(3) : 0);
+}
+
 // Without a transaction of the user each statement is one: a check may go between two of them, and then it is written
 // after all.
 scheduled users_connection::schedule(const request& asked) {
@@ -122,6 +129,7 @@ cancel_answer users_connection::cancel(std::string_view kind, std::string_view k
     run.finish();
     return {cancel_result::cancelled, attempts};
   }
+  require_known_tables();
   return {due_of(kind, key) ? cancel_result::running : cancel_result::finished};
 }
 
@@ -136,6 +144,7 @@ reschedule_result users_connection::reschedule(std::string_view kind, std::strin
       return reschedule_result::moved;
     }
     if (!due_of(kind, key)) {
+      require_known_tables();
       return reschedule_result::finished;
     }
   } while (set_clock());

@@ -828,7 +828,7 @@ TEST_P(DeskServe, ListensElsewhereOnlyWithTokens) {
       {{"--token-file", folder.file("none")}, "there is no token"},
       {{"--token-file", folder.file("tomorrow")}, "line 2 is no name and token"},
       {{"--token-file", folder.file("no day")}, "line 1: '2026-02-31T00:00:00Z' is no time"},
-      {{"--token-file", folder.file("missing")}, "there is no token"},
+      {{"--token-file", folder.file("missing")}, "--token-file: cannot read"},
   };
   for (const auto& [options, says] : all) {
     words typed = {"serve"};

@@ -1311,6 +1311,7 @@ TEST_P(Desk, BadInputHasOneClearAnswer) {
       {{"status", "sqlite:" + folder.file("nothing.db")}, 3, "there is no file"},
       {{"status", "orders.db"}, 2, "is no store"},
       {{"status"}, 2, "no store is named"},
+      {{"import", made.named, folder.path().string()}, 2, "there is no file"},
       {{"show", made.named, "close"}, 2, "usage: show STORE KIND KEY"},
       {{"list", made.named, "--state", "late"}, 2, "is none of pending, due"},
       {{"list", made.named, "--due-before", "yesterday"}, 2, "is no time"},
@@ -1450,6 +1451,7 @@ TEST_P(DeskOnFile, AFileThatMayOnlyBeReadIsReadAndNotChanged) {
     EXPECT_EQ(done.status, 0) << each[0] << ' ' << done.err;
     EXPECT_NE(done.out, "") << each[0];
   }
+  EXPECT_THAT(run({"check"}, program).out, HasSubstr("no write was tried: this user may only read"));
   for (const words& each : {words{"cancel", "close", "late"}, {"retry", "--all"}, {"pause", "close"}}) {
     const ended done = run(each, program);
     EXPECT_EQ(done.status, 3) << each[0];
