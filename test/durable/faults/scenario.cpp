@@ -64,11 +64,16 @@ class scenario {
   }
 
  private:
+  std::string named(const std::string& kind) const {
+    const unlimited own;
+    return kind + own_;
+  }
+
   check& add(const std::string& kind, due_time due, fate what = fate::done) {
     const std::string key = own_ + "-" + std::to_string(checks_.size());
     const std::scoped_lock lock(adding_);
     check& one = checks_.emplace_back();
-    one.asked = {.kind = kind + own_, .key = key, .payload = "p", .due = due};
+    one.asked = {.kind = named(kind), .key = key, .payload = "p", .due = due};
     one.what = what;
     one.transactional = !kind.starts_with("leased");
     return one;
@@ -109,7 +114,7 @@ class scenario {
     request effect;
     {
       const unlimited own;
-      effect = {.kind = "effect" + own_, .key = of.asked.key, .payload = {}, .due = 24h};
+      effect = {.kind = named("effect"), .key = of.asked.key, .payload = {}, .due = 24h};
     }
     try {
       of.doubled = of.doubled || !open.schedule(effect).inserted;
@@ -119,21 +124,21 @@ class scenario {
     }
   }
 
-  std::vector<kind_to_run> kinds() {
+  void add_handlers(scheduler& to) {
     const handler_options often{.backoff = {.first = 10ms, .most = 50ms}};
     handler_options once = often;
     once.max_attempts = 1;
-    const leased_handler alone = [this](const job& what) { return run_one(what, nullptr); };
-    const transactional_handler within = [this](transaction& open, const job& what) { return run_one(what, &open); };
-    const batch_handler together = [this](transaction& open, std::span<const job> jobs) {
+    const auto within = [this](transaction& open, const job& what) { return run_one(what, &open); };
+    const auto together = [this](transaction& open, std::span<const job> jobs) {
       for (const job& what : jobs) {
         static_cast<void>(run_one(what, &open));
       }
     };
-    return {{"leased" + own_, often, alone, {}, {}},
-            {"transactional" + own_, often, {}, within, {}},
-            {"once" + own_, once, {}, within, {}},
-            {"batch" + own_, often, {}, {}, together}};
+    to.on(
+        named("leased"), [this](const job& what) { return run_one(what, nullptr); }, often);
+    to.on(named("transactional"), within, often);
+    to.on(named("once"), within, once);
+    to.on(named("batch"), together, often);
   }
 
   // ---- the way
@@ -154,13 +159,11 @@ class scenario {
   }
 
   void begin() {
-    std::vector<kind_to_run> kinds;
-    {
-      const unlimited own;
-      kinds = this->kinds();
-    }
     again([&] { on_.open(); });
-    again([&] { alive_ = on_.begin(kinds); });
+    again([&] {
+      alive_ = on_.begin();
+      add_handlers(*alive_);
+    });
     again([&] { alive_->start(); });
   }
 
@@ -309,7 +312,7 @@ class scenario {
     if (!one.accepted || one.what == fate::cancelled) {
       return one.runs == 0 ? verdict::good : verdict::refused_but_ran;
     }
-    const bool has_effect = on_.where().find("effect" + own_, one.asked.key).has_value();
+    const bool has_effect = on_.where().find(named("effect"), one.asked.key).has_value();
     const bool may_be_dead = one.threw && one.asked.kind.starts_with("once");
     const bool is_done = one.ends > 0 && !is_dead(one) && has_effect == one.transactional;
     const bool has_died = one.ends == 0 && is_dead(one) && !has_effect;
@@ -338,7 +341,7 @@ class scenario {
   const std::string own_;  // so that runs do not meet in a database
   std::mutex adding_;      // guards how many there are: handlers look one up while others are added
   std::deque<check> checks_;
-  std::unique_ptr<life> alive_;
+  std::unique_ptr<scheduler> alive_;
   std::vector<dead_check> dead_;
   std::string wrong_;
 };
