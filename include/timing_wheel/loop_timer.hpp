@@ -47,8 +47,8 @@ class TIMING_WHEEL_EXPORT loop_timer : public timer {
   /// \throws timer_error, std::bad_alloc as `timer`.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});
 
-  /// When `run_due` has work next; none if no timer is pending. From now on, the service calls `on_earlier` for an
-  /// earlier timer.
+  /// When `run_due` has work next; none if no timer is pending, or if all that are pending never become due or are with
+  /// the executor already. From now on, the service calls `on_earlier` for an earlier timer.
   ///
   /// The call does not read the clock. If timers are overdue, or if a budget left some, the answer is in the past.
   /// Complexity: O(shards + timers that a budget left, at most 256 for each shard).

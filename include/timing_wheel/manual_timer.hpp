@@ -56,9 +56,9 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
     return advance_to(saturating_add(now(), saturating_nanoseconds(delay)));
   }
 
-  /// When the service has to run a callback next, or to move timers to a lower wheel; none if no timer is pending. The
-  /// answer is not later than the tick at which the timer with the earliest deadline runs, its window considered. If
-  /// that tick is over, the answer is not later than `now()`. Complexity: O(shards).
+  /// When the service has to run a callback next, or to move timers to a lower wheel; none if no pending timer ever
+  /// becomes due. The answer is not later than the tick at which the timer with the earliest deadline runs, its window
+  /// considered. If that tick is over, the answer is not later than `now()`. Complexity: O(shards).
   [[nodiscard]] std::optional<time_point> next_event() const noexcept;
 };
 

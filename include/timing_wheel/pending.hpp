@@ -17,7 +17,8 @@ namespace timing_wheel {
 ///     std::vector<pending_task> left = timer.stop();
 ///     next.schedule_many(left);  // another service goes on
 ///
-/// A timer leaves its `schedule_options::stop` behind: in the other service no stop token cancels it.
+/// A timer leaves its `schedule_options::stop` behind: in the other service no stop token cancels it. A periodic timer
+/// leaves its rule behind: in the other service it runs once.
 ///
 /// The caller may also call the callback, keep it or destroy it. A call of a periodic timer's callback is one run.
 /// Objects that a callback captured by reference must live as long as the callback does. Thread safety: as a plain

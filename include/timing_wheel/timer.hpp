@@ -210,7 +210,7 @@ class TIMING_WHEEL_EXPORT timer {
   ///     std::vector<timer_handle> handles(checks.size());
   ///     timer.schedule_many(checks, handles);
   ///     auto left = timer.stop();  // another service goes on with all of them
-  ///     next.schedule_many(left);
+  ///     next.schedule_many(left);  // a periodic timer runs once there
   ///
   /// The call takes the timers in their order, and ends at the first one that the service refuses, or for which memory
   /// is short. The timers before that one are scheduled, and their callbacks are empty afterwards. The other timers are

@@ -68,7 +68,7 @@ TEST_P(Schema, ANodeThatCannotReadTheTablesSaysSoAndGoesOnWhenItCan) {
 
 TEST_P(Schema, ANewerOneIsRefusedWithBothNumbers) {
   store.migrate();
-  user.schedule(asked("a"));
+  put(*user.open(), "a");
   const std::string due = "SELECT due FROM " + user.table("check");
   const std::string before = user.ask(due);
   user.run("UPDATE " + user.table("version") + " SET version=7");
