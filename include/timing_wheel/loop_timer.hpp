@@ -25,7 +25,7 @@ namespace timing_wheel {
 /// | Question | Answer |
 /// |---|---|
 /// | When does the service call it? | A timer is due earlier than the last `next_event` has told. |
-/// | On which thread? | One that (re)schedules a timer, or destroys an executor's task uncalled; no lock is held. |
+/// | On which thread? | One that (re)schedules a timer or drops an executor's unused task; the service holds no lock. |
 /// | What must it do? | Make the loop call `next_event`. Until then, the service does not call `on_earlier` again. |
 /// | Which loop needs none? | One that schedules all timers on its thread, and calls `next_event` before each sleep. |
 ///
@@ -40,9 +40,9 @@ namespace timing_wheel {
 /// Thread safety: as `timer`, but only the loop's thread calls `next_event` and `run_due`.
 class TIMING_WHEEL_EXPORT loop_timer : public timer {
  public:
-  /// `on_earlier` may be empty, and may destroy the service. If a thread other than the loop's begins a coroutine's
-  /// sleep or requests its stop, and the service calls `on_earlier` for that, `on_earlier` must not stop or destroy the
-  /// service: the stop or the destructor would wait for the loop. `timer_options::on_error` gets what `on_earlier`
+  /// `on_earlier` may be empty, and may destroy the service. If the service calls `on_earlier` because a thread other
+  /// than the loop's begins a coroutine's sleep, or requests that this sleep end, `on_earlier` must not stop or destroy
+  /// the service: `stop` or the destructor would wait for the loop. `timer_options::on_error` gets what `on_earlier`
   /// throws.
   /// \throws timer_error, std::bad_alloc as `timer`.
   explicit loop_timer(const timer_options& options = {}, std::function<void()> on_earlier = {});

@@ -57,8 +57,9 @@ class TIMING_WHEEL_EXPORT manual_timer : public timer {
   }
 
   /// When the service has to run a callback next, or to move timers to a lower wheel; none if no pending timer ever
-  /// becomes due. The answer is not later than the tick at which the timer with the earliest deadline runs, its window
-  /// considered. If that tick is over, the answer is not later than `now()`. Complexity: O(shards).
+  /// becomes due. The answer is not later than the tick at which the timer with the earliest deadline runs; the timer's
+  /// `schedule_options::window` may put that tick later. If that tick is over, the answer is not later than `now()`.
+  /// Complexity: O(shards).
   [[nodiscard]] std::optional<time_point> next_event() const noexcept;
 };
 

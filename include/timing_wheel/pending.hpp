@@ -11,8 +11,8 @@
 
 namespace timing_wheel {
 
-/// A timer that `timer::stop` took out, or one for `timer::schedule_many`. The service does not run a timer any more
-/// that a stop took out; it belongs to the caller.
+/// A timer that `timer::stop` took out, or one for `timer::schedule_many`. Once a stop has taken a timer out,
+/// the service does not run the timer any more: it belongs to the caller.
 ///
 ///     std::vector<pending_task> left = timer.stop();
 ///     next.schedule_many(left);  // another service goes on
@@ -27,7 +27,8 @@ struct pending_task {
   time_point deadline;    ///< When it should have run, not rounded to a tick.
   std::uint64_t tag = 0;  ///< Its `schedule_options::tag`.
   task callback;          ///< What it would have run.
-  /// Its `schedule_options::window`. A stop tells at least 4/5 of the window's whole ticks.
+  /// Its `schedule_options::window`. After a stop the value may be shorter than the option was: it is at least 4/5 of
+  /// the window's whole ticks.
   std::chrono::nanoseconds window = {};
 };
 

@@ -31,7 +31,8 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 ///
 /// `timer` must outlive the operation. Complexity: that of one wait. Thread safety: the operation has to be in a
 /// strand, or in a context that one thread runs. \throws when the operation begins: std::bad_alloc; what `async_wait`
-/// throws; what the initiation throws. Before it throws the last, it cancels the wait and clears the handler's slot.
+/// throws; what the initiation throws. If the initiation throws, the wait is cancelled and the handler's slot cleared
+/// before you get the exception.
 template <class Executor, class Rep, class Period, class Token>
 [[nodiscard]] auto cancel_after(basic_wheel_timer<Executor>& timer, std::chrono::duration<Rep, Period> limit,
                                 detail::net::cancellation_type_t type, Token&& token) {

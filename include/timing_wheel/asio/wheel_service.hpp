@@ -25,8 +25,8 @@ inline namespace TIMING_WHEEL_ASIO_FLAVOUR {
 ///
 /// The first wait of a context makes the timer, with a tick of a millisecond and a thread of its own. Before that,
 /// `use_timer` may give the context another timer, for instance that of a `loop_driver`. The destructor of a context
-/// destroys the waits that are left, and calls none of their handlers. If a wait of the context began before its
-/// destructor, the destructor also destroys the waits that begin while it runs.
+/// destroys the waits that are left, and calls none of their handlers. If a wait of the context began before the
+/// destructor, the destructor also destroys the waits that begin while the destructor runs.
 ///
 /// Thread safety: every member may be called from any thread.
 class wheel_service : public detail::net::execution_context::service {
