@@ -31,7 +31,7 @@ std::size_t read_claim(const result& rows, int row, std::span<const upcoming> wa
 
 }  // namespace
 
-array ids_of(std::span<const upcoming> rows) { return array(element::bigint, rows, &upcoming::id); }
+array ids_of(std::span<const upcoming> rows) { return {element::bigint, rows, &upcoming::id}; }
 
 std::size_t read_claims(const result& rows, std::span<const upcoming> wanted, std::vector<claimed>& got,
                         counters& counts) {
