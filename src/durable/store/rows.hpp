@@ -8,7 +8,7 @@
 #include "durable/store/instant.hpp"
 #include "timing_wheel/durable/store.hpp"
 
-// What databases keep, read by the places of the columns. A `Row` tells of each whether it `is_null`, and its `integer`,
+// What databases keep, read by the places of the columns. A `Row` tells whether a column `is_null`, and its `integer`,
 // `count` or `bytes`.
 
 namespace timing_wheel::durable {

@@ -127,7 +127,7 @@ class world {
   }
 
  private:
-  // A process: a node, the threads for its runs, and the store as it sees it: with a clock that is off, and a connection
+  // A process: a node, threads for its runs, and the store as it sees it, with a clock that is off, and a connection
   // on which things happen.
   struct place final : forwarding_store {
     place(world& in, std::size_t which)
