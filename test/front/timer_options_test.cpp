@@ -21,8 +21,9 @@ using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using testing::HasSubstr;
 
-TEST(TimerOptions, RefusesANegativeTickAndNoPollerAndMoreThanOneForEachShard) {
+TEST(TimerOptions, RefusesATickThatIsNotPositiveNoPollerAndMoreThanOneForEachShard) {
   for (const auto& [options, words] : {std::pair(timer_options{.tick = -17ns}, "tick -17 ns is not at least 1 ns"),
+                                       {{.tick = 0ns}, "tick 0 ns is not at least 1 ns"},
                                        {{.pollers = 0}, "pollers 0 is not in [1, 1024]"},
                                        {{.shards = 3, .pollers = 4}, "pollers 4 is not in [1, 3]"}}) {
     const refusal answer = refusal_of([&, &wrong = options] { const timer service(wrong); });
