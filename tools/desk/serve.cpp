@@ -155,13 +155,21 @@ class session : public std::enable_shared_from_this<session> {
   void limit_reading() {
     stream_.expires_never();
     is_reading_ = true;
+    is_late_ = false;
     since_ = std::chrono::steady_clock::now();
     limit_.expires_after(hub_.time_limit);
+    end_reading_in_time();
+  }
+
+  // Again and again until the reading has ended: it takes several steps, and `cancel` between two of them ends neither.
+  void end_reading_in_time() {
     limit_.async_wait([weak = weak_from_this()](const error_code& error) {
       const std::shared_ptr<session> self = error ? nullptr : weak.lock();
       if (self && self->is_reading_ && self->limit_.expiry() <= std::chrono::steady_clock::now()) {
         self->is_late_ = true;
         self->stream_.cancel();
+        self->limit_.expires_after(10ms);
+        self->end_reading_in_time();
       }
     });
   }
