@@ -28,10 +28,10 @@ bool looks_like_an_option(const std::string& value) {
   return value.starts_with("--") && value.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos;
 }
 
-// An empty one would mean all, which is what --all is for.
+// An empty one would mean all, which is what --all is for; but an empty pattern means those without an error.
 void refuse_empty(const options& chosen, const place& where) {
-  const auto refuse = [&](const char* name, const std::optional<std::string>& value) {
-    if (value && (value->empty() || (!chosen.is_request && looks_like_an_option(*value)))) {
+  const auto refuse = [&](const char* name, const std::optional<std::string>& value, bool may_be_empty = false) {
+    if (value && ((value->empty() && !may_be_empty) || (!chosen.is_request && looks_like_an_option(*value)))) {
       throw failure(exit_status::usage, std::string(name) + ": '" + one_line(*value) + "' names nothing");
     }
   };
@@ -41,7 +41,7 @@ void refuse_empty(const options& chosen, const place& where) {
   }
   refuse("--key", chosen.key_prefix);
   refuse("--error", chosen.error);
-  refuse("--pattern", chosen.pattern);
+  refuse("--pattern", chosen.pattern, true);
 }
 
 // That of the HTTP API has another name.

@@ -85,6 +85,12 @@ constexpr const char* missing_rights =
     "has_sequence_privilege(quote_ident($1)||'.fence',privilege) ELSE "
     "has_table_privilege(quote_ident($1)||'.'||quote_ident(name),privilege) END";
 
+// Whether this role is for looking alone: no node's, and no operator's who changes something.
+constexpr const char* only_looks =
+    "SELECT has_table_privilege(quote_ident($1)||'.check','SELECT') AND NOT "
+    "has_table_privilege(quote_ident($1)||'.check','INSERT,UPDATE,DELETE') AND NOT "
+    "has_table_privilege(quote_ident($1)||'.dead','INSERT,UPDATE,DELETE')";
+
 // What is missing of the rights of those who steer. Not all who look are to have them.
 constexpr const char* missing_of_operators =
     "SELECT string_agg(privilege||' on '||name,', ') FROM (VALUES('audit','SELECT,INSERT'),"
@@ -119,7 +125,11 @@ constexpr const char* settings =
     "'.check') AND option_name='autovacuum_enabled' AND NOT "
     "option_value::boolean)::text,pg_has_role('pg_read_all_stats','USAGE')";
 
-void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>& found) {
+void inspect_rights(PGconn* on, const std::string& schema, std::vector<finding>& found) {
+  if (cell(ask(on, only_looks, {schema}), 0, 0) == "t") {
+    found.push_back({false, "this role may only look; if you check with a node's role, you see what that one lacks"});
+    return;
+  }
   if (const rows_pointer rows = ask(on, missing_rights, {schema}); PQgetisnull(rows.get(), 0, 0) == 0) {
     found.push_back(
         {true, "this role lacks rights that a node needs: " + cell(rows, 0, 0), "see Rights in docs/postgres.md"});
@@ -130,6 +140,10 @@ void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>&
     found.push_back(
         {false, "this role may look, and cannot make all changes of this program: it lacks " + cell(rows, 0, 0)});
   }
+}
+
+void inspect_server(PGconn* on, const std::string& schema, std::vector<finding>& found) {
+  inspect_rights(on, schema, found);
   if (const rows_pointer rows = ask(on, open_functions, {schema}); PQgetisnull(rows.get(), 0, 0) == 0) {
     found.push_back({true, "every role may call " + cell(rows, 0, 0) + ", and so change all checks",
                      "see Backup and move in docs/postgres.md"});

@@ -45,8 +45,13 @@ void require_tables(const std::string& file) {
   if (result != SQLITE_OK) {
     std::error_code error;
     const bool full = std::filesystem::space(file, error).available < 100'000 && !error;
-    throw failure(exit_status::no_store, one_line(file, 300) + " cannot be read: " + words +
-                                             (full ? "; its disk is full: free some space there" : ""));
+    const bool lacks_memory =  // a program that writes makes it
+        (result == SQLITE_READONLY || result == SQLITE_CANTOPEN) && !std::filesystem::exists(file + "-shm", error);
+    throw failure(exit_status::no_store,
+                  one_line(file, 300) + " cannot be read: " + words +
+                      (full           ? "; its disk is full: free some space there"
+                       : lacks_memory ? "; start a node, or let this user write in the folder: SQLite needs the -shm file"
+                                      : ""));
   }
   if (!found) {
     throw failure(exit_status::no_store, "there are no tables of durable checks in " + one_line(file, 300) +

@@ -280,10 +280,11 @@ http_answer get_dead_groups(const call& of) { return as_json({{"groups", dead_gr
 
 // All of the dead that the query names.
 http_answer change_all_dead(const call& of, exit_status (*command)(const desk&), const char* name) {
-  const bool some_empty =
-      std::any_of(of.query.begin(), of.query.end(), [](const auto& each) { return each.second.empty(); });
+  const bool some_empty = std::any_of(of.query.begin(), of.query.end(), [](const auto& each) {
+    return each.second.empty() && each.first != "pattern";  // which means those without an error
+  });
   if (of.query.empty() || some_empty) {
-    throw refusal(400, "which dead checks? Give kind, key, error or pattern, and none of them empty");
+    throw refusal(400, "which dead checks? Give kind, key, error or pattern, and none but pattern empty");
   }
   return {.body = run(of, command, of.typed(name)).text};
 }

@@ -563,6 +563,8 @@ TEST_P(DeskOnServer, ARoleThatMayOnlyReadChangesNothing) {
   EXPECT_EQ(done.status, 3);
   EXPECT_THAT(done.err, HasSubstr("permission denied"));
   EXPECT_TRUE(store.find("close", "a"));
+  EXPECT_THAT(run_alone({"check", reads, "--schema", schema}).out,
+              testing::AllOf(HasSubstr("ok     this role may only look; "), Not(HasSubstr("lacks rights"))));
 }
 
 TEST_P(DeskOnServer, CheckNamesTheRightsThatARoleLacks) {
@@ -1272,6 +1274,8 @@ TEST_P(Desk, GroupsOfTheDeadLeaveIdsOut) {
   EXPECT_EQ(run({"delete", "--pattern", "order # failed", "--yes", "--json"}).read()["changed"], 3);
   EXPECT_THAT(store.list_dead(9), SizeIs(1));
   EXPECT_EQ(run({"retry", "--pattern", "order # failed", "--yes"}).status, 1);
+  bury_one("silent", "");
+  EXPECT_EQ(run({"delete", "--pattern", "", "--yes", "--json"}).read()["changed"], 1);
 }
 
 TEST_P(Desk, RunsTheExamplesOfItsPage) {
@@ -1459,6 +1463,12 @@ TEST_P(DeskOnFile, AFileThatMayOnlyBeReadIsReadAndNotChanged) {
     EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
   }
   EXPECT_TRUE(store.find("close", "late"));
+  if (::geteuid() == 0) {  // anybody else owns the folder
+    std::filesystem::copy_file(folder.file(), folder.file("alone.db"));
+    const ended alone = run_alone_in(folder, {"status", "sqlite:" + folder.file("alone.db")}, program);
+    EXPECT_EQ(alone.status, 3) << alone.out;
+    EXPECT_THAT(alone.err, HasSubstr("start a node, or let this user write in the folder"));
+  }
   std::ofstream(folder.file("other.db")) << "text";
   EXPECT_THAT(run_alone({"status", "sqlite:" + folder.file("other.db")}).err, HasSubstr("is not a database"));
 }

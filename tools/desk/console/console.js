@@ -205,7 +205,7 @@ function showDead(all) {
   fill(at('dead'), all, groupKey, (of) => {
     const key = groupKey(of);
     const choice = cell('');
-    choice.append(make('input', '', { type: 'checkbox', checked: chosen.has(key), disabled: shown(of, 'error') === '',
+    choice.append(make('input', '', { type: 'checkbox', checked: chosen.has(key),
       ariaLabel: `${of.kind}: ${shown(of, 'error')}`, onchange: ({ target }) => {
         target.checked ? chosen.add(key) : chosen.delete(key);
         allow();
