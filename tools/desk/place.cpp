@@ -50,7 +50,7 @@ void require_tables(const std::string& file) {
     throw failure(exit_status::no_store,
                   one_line(file, 300) + " cannot be read: " + words +
                       (full           ? "; its disk is full: free some space there"
-                       : lacks_memory ? "; start a node, or let this user write in the folder: SQLite needs the -shm file"
+                       : lacks_memory ? "; start a node, or let this user write in the folder: SQLite needs -shm"
                                       : ""));
   }
   if (!found) {
