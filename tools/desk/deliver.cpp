@@ -296,12 +296,20 @@ struct exchange {
   std::optional<steady_clock::time_point> last = {};  // it ends then, since the node stops
   std::string answer = {};
   bool is_cut = false;
+  bool has_head = false;
 
   static std::size_t on_data(const char* data, std::size_t /*one*/, std::size_t size, void* of) {
     exchange& self = *static_cast<exchange*>(of);
     self.answer.append(data, size);
     self.is_cut = self.answer.size() > longest_answer;
     return self.is_cut ? 0 : size;
+  }
+  // To libcurl, an answer that ends within its head is whole.
+  static std::size_t on_head(const char* data, std::size_t /*one*/, std::size_t size, void* of) {
+    const std::string_view line(data, size);
+    exchange& self = *static_cast<exchange*>(of);
+    self.has_head = !line.starts_with("HTTP/") && (self.has_head || line == "\r\n" || line == "\n");
+    return size;
   }
   // At least once a second.
   static int on_progress(void* of, curl_off_t /*a*/, curl_off_t /*b*/, curl_off_t /*c*/, curl_off_t /*d*/) {
@@ -331,6 +339,8 @@ void set_options(CURL* curl, const receiver& to, exchange& with) {
   }
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &exchange::on_data);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &with);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &exchange::on_head);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &with);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &exchange::on_progress);
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &with);
@@ -398,6 +408,9 @@ durable::outcome post(const receiver& to, const job& what, traffic& all) {
   if (result != CURLE_OK && !with.is_cut) {
     throw std::runtime_error(std::string("no answer: ") +
                              (words[0] != '\0' ? words.data() : curl_easy_strerror(result)));
+  }
+  if (!with.has_head) {
+    throw std::runtime_error("no answer: it has ended within its head");
   }
   return outcome_of(curl, what, with.answer);
 }

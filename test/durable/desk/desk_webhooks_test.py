@@ -43,8 +43,12 @@ PLANS = {
     "done": [200], "created": [201], "broken": [500, 200], "missing": [404, 200], "moved": [302, 200],
     "busy": [503, 200], "limited": [429, 200], "conflict": [409], "gone": [410], "hangs": ["hang", 200],
     "closes": ["close", 200], "rubbish": ["rubbish", 200], "slow": ["slow"], "endless": ["endless"],
+    "cut": ["cut", 200], "torn": ["torn", 200],
     "forgets": ["effect", 200], "hasty": [503, 429, 503, 200], "odd/.%\x01\N{SNOWMAN}": [200],
 }
+# What is no answer, though the last two have a status.
+NO_ANSWERS = {"rubbish": b"\0\xff no HTTP\r\n\r\n", "cut": b"HTTP/1.1 200 OK\r\ncontent-le",
+              "torn": b"HTTP/1.1 410 Gone\r\n"}
 # The receiver has its effect, and answers so many seconds later: before the next run begins, and after that.
 LATE = {"late": 1.5, "later": 4}
 FAILURES = 16  # their back-offs are more than an hour together, though each may be a fifth shorter
@@ -82,8 +86,8 @@ class Faulty(receiver.Receiver):
         elif way == "hang":
             time.sleep(60 if self.headers["timing-wheel-kind"] == "stuck" else 6)
             self.close_connection = True
-        elif way == "rubbish":
-            self.wfile.write(b"\0\xff no HTTP\r\n\r\n")
+        elif way in NO_ANSWERS:
+            self.wfile.write(NO_ANSWERS[way])
             self.close_connection = True
         elif way == "endless":
             self.status_of(body)
