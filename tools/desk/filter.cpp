@@ -81,7 +81,7 @@ std::int64_t dead_position_of(const options& chosen) {
 }
 
 void validate_any_kind(const std::string& kind, const place& where) {
-  if (where.type == "postgres" || kind.empty()) {
+  if (where.type == "postgres" || kind.empty() || kind.front() == '\0') {  // SQLite's text ends there
     durable::validate_kind(kind, {.kind = std::numeric_limits<std::size_t>::max()});
   }
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <thread>
 #include <utility>  // Boost 1.74 needs it, and does not include it
 
@@ -32,6 +33,8 @@ constexpr std::uint32_t longest_header = 16 * 1024;
 constexpr std::uint64_t longest_body = 2 * 1024 * 1024;
 constexpr std::size_t most_connections = 128;
 constexpr std::size_t most_watchers = 32;
+constexpr std::size_t changing_threads = 2;                // fewer than the store has connections, so that looks go on
+constexpr int watcher_buffer = 64 * 1024;                  // in the system, of events that a client has not taken
 constexpr std::chrono::milliseconds longest_end = 6500ms;  // after SIGTERM, if the store does not answer
 
 constexpr const char* policy =
@@ -45,8 +48,7 @@ struct hub {
   hub(const http_api& answers, std::chrono::duration<double> limit)
       : api(answers), time_limit(std::chrono::duration_cast<std::chrono::milliseconds>(limit)) {}
 
-  void watch(const std::shared_ptr<session>& who) {
-    watchers.push_back(who);
+  void begin_looks() {
     if (!looking) {
       look_at(rested);
     }
@@ -61,10 +63,24 @@ struct hub {
   void look();
   void look_at(std::chrono::steady_clock::time_point when);
   void accept(tcp::acceptor& acceptor);
+  // Whoever waits for the answer to a change that may have been made gets it, if that takes no longer than a second.
+  void stop() {
+    stopped = std::chrono::steady_clock::now();
+    last_answers.expires_after(1s);
+    last_answers.async_wait([this](const error_code& /*error*/) { context.stop(); });
+    stop_if_all_have_answers();
+  }
+  void stop_if_all_have_answers() {
+    if (stopped && unanswered == 0) {
+      context.stop();
+    }
+  }
 
   const http_api& api;
   const std::chrono::milliseconds time_limit;
-  std::size_t connections = 0;
+  std::set<session*> sessions;
+  std::size_t unanswered = 0;  // requests that a pool has taken
+  std::optional<std::chrono::steady_clock::time_point> stopped;
   std::map<std::uint64_t, session*> without_head;  // those that have not sent the head of a request, the oldest first
   std::uint64_t reads = 0;
   std::vector<std::weak_ptr<session>> watchers;
@@ -74,9 +90,11 @@ struct hub {
   std::chrono::steady_clock::time_point whole_rested{};  // with a whole look
   std::chrono::steady_clock::time_point whole_turn{};    // with a whole look, if nothing has changed
   net::io_context context{1};
-  net::thread_pool pool{serving_threads};
+  net::thread_pool pool{serving_threads};  // for looks
+  net::thread_pool changes{changing_threads};
   net::steady_timer pause{context};
   net::steady_timer retry{context};
+  net::steady_timer last_answers{context};
 };
 
 std::string address_text(const tcp::endpoint& at) {
@@ -86,6 +104,37 @@ std::string address_text(const tcp::endpoint& at) {
       mapped ? net::ip::make_address_v4(net::ip::v4_mapped, address.to_v6()).to_string() : address.to_string();
   return (address.is_v6() && !mapped ? "[" + host + "]" : host) + ":" + std::to_string(at.port());
 }
+
+// The reads of a connection, each of which may belong to an operation of several steps. Once their time is over, a read
+// that waits ends, and so does each that is begun later: `cancel` alone leaves an operation that is between two steps.
+class timed_reads {
+ public:
+  using executor_type = beast::tcp_stream::executor_type;
+
+  explicit timed_reads(beast::tcp_stream& of) : of_(of) {}
+  executor_type get_executor() { return of_.get_executor(); }
+
+  void begin() { is_over_ = false; }
+  void end() {
+    is_over_ = true;
+    of_.cancel();
+  }
+  [[nodiscard]] bool is_over() const { return is_over_; }
+
+  template <class Buffers, class Handler>
+  void async_read_some(const Buffers& into, Handler&& handler) {
+    if (is_over_) {
+      net::post(get_executor(), beast::bind_front_handler(std::forward<Handler>(handler),
+                                                          error_code(net::error::timed_out), std::size_t{0}));
+    } else {
+      of_.async_read_some(into, std::forward<Handler>(handler));
+    }
+  }
+
+ private:
+  beast::tcp_stream& of_;
+  bool is_over_ = false;
+};
 
 // A connection. When a client takes too long, it gets 408 if it has sent a part of a request. When it takes no answer,
 // the stream closes.
@@ -102,10 +151,10 @@ class session : public std::enable_shared_from_this<session> {
     error_code ignored;
     own_ = address_text(stream_.socket().local_endpoint(ignored));
     stream_.socket().set_option(tcp::no_delay(true), ignored);  // NOLINT(bugprone-unused-return-value)
-    ++hub_.connections;
+    hub_.sessions.insert(this);
   }
   ~session() {
-    --hub_.connections;
+    hub_.sessions.erase(this);
     hub_.without_head.erase(number_);
   }
   session(const session&) = delete;
@@ -117,9 +166,11 @@ class session : public std::enable_shared_from_this<session> {
     parser_->body_limit(longest_body);
     number_ = ++hub_.reads;
     hub_.without_head.emplace(number_, this);
+    since_ = std::chrono::steady_clock::now();
     limit_reading();
-    http::async_read_header(stream_, buffer_, *parser_, then([this](const error_code& error) { on_header(error); }));
+    read_head();
   }
+  void close() { stream_.close(); }
 
   // Makes room for another client, which may be quicker. \returns whether it does: one that has just come is given some
   // time.
@@ -135,7 +186,7 @@ class session : public std::enable_shared_from_this<session> {
 
   // One of the looks, if the client has taken the one before.
   void tell(const std::shared_ptr<const std::string>& text) {
-    if (telling_) {
+    if (!is_watching_ || telling_) {
       return;
     }
     if (hub_.api.refuse(asked_, own_)) {  // its token has expired
@@ -151,27 +202,38 @@ class session : public std::enable_shared_from_this<session> {
   }
 
  private:
-  // Of the head and the body. The stream's own limit would close it before the answer.
+  // The stream's own limit would close it before the answer.
   void limit_reading() {
     stream_.expires_never();
+    reads_.begin();
     is_reading_ = true;
-    is_late_ = false;
-    since_ = std::chrono::steady_clock::now();
     limit_.expires_after(hub_.time_limit);
-    end_reading_in_time();
-  }
-
-  // Again and again until the reading has ended: it takes several steps, and `cancel` between two of them ends neither.
-  void end_reading_in_time() {
     limit_.async_wait([weak = weak_from_this()](const error_code& error) {
       const std::shared_ptr<session> self = error ? nullptr : weak.lock();
       if (self && self->is_reading_ && self->limit_.expiry() <= std::chrono::steady_clock::now()) {
-        self->is_late_ = true;
-        self->stream_.cancel();
-        self->limit_.expires_after(10ms);
-        self->end_reading_in_time();
+        self->reads_.end();
       }
     });
+  }
+
+  // The time of a request begins with its first byte, behind empty lines (RFC 9112, 2.2).
+  void read_head() {
+    const auto begins_with_empty_line = [this] {
+      return std::string_view(static_cast<const char*>(buffer_.data().data()), buffer_.size()).starts_with("\r\n");
+    };
+    while (begins_with_empty_line()) {
+      buffer_.consume(2);
+    }
+    if (buffer_.size() == 0) {
+      reads_.async_read_some(buffer_.prepare(rest_.size()),
+                             [self = shared_from_this()](const error_code& error, std::size_t size) {
+                               self->buffer_.commit(size);
+                               error ? self->fail(error) : self->read_head();
+                             });
+      return;
+    }
+    limit_reading();
+    http::async_read_header(reads_, buffer_, *parser_, then([this](const error_code& error) { on_header(error); }));
   }
 
   void on_header(const error_code& error) {
@@ -189,13 +251,17 @@ class session : public std::enable_shared_from_this<session> {
               .origin = field(http::field::origin),
               .authorization = field(http::field::authorization)};
     asked_.take_host_of_target();
+    const auto codings = head.count(http::field::transfer_encoding);
+    const bool is_chunked = codings == 1 && beast::iequals(head[http::field::transfer_encoding], "chunked");
     if (head.count(http::field::host) != 1) {
       respond(problem(400, "the request has no field Host, or several"), false);
+    } else if (codings != 0 && (!is_chunked || head.version() < 11)) {  // where it ends is not known
+      respond(problem(501, "the only Transfer-Encoding is chunked, in HTTP/1.1"), false);
     } else if (const std::optional<http_answer> refused = hub_.api.refuse(asked_, own_)) {
       respond(*refused, parser_->is_done());
     } else if (asked_.method == "GET" && !parser_->is_done()) {
       respond(problem(400, "such a request has no body"), false);
-    } else if (beast::iequals(head[http::field::expect], "100-continue")) {
+    } else if (head.version() >= 11 && beast::iequals(head[http::field::expect], "100-continue")) {
       http::async_write(stream_, go_on_, then([this](const error_code& failed) { failed ? close() : read_body(); }));
     } else {
       read_body();
@@ -203,12 +269,7 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   void read_body() {
-    if (is_late_) {  // the time was over just before the head had been read
-      respond(problem(408, "the request did not come to its end in time"), false);
-      return;
-    }
-    http::async_read(stream_, buffer_, *parser_,
-                     then([this](const error_code& error) { error ? fail(error) : ask(); }));
+    http::async_read(reads_, buffer_, *parser_, then([this](const error_code& error) { error ? fail(error) : ask(); }));
   }
 
   void ask() {
@@ -218,8 +279,14 @@ class session : public std::enable_shared_from_this<session> {
       begin_events();
       return;
     }
+    if (http_api::asks_no_store(asked_)) {
+      respond(hub_.api.answer(asked_), true);
+      return;
+    }
+    ++hub_.unanswered;
+    is_unanswered_ = true;
     // Handed back whole: a session ends on the thread of the context.
-    net::post(hub_.pool, [self = shared_from_this()]() mutable {
+    net::post(asked_.method == "GET" ? hub_.pool : hub_.changes, [self = shared_from_this()]() mutable {
       hub& of = self->hub_;
       auto got = std::make_shared<http_answer>(of.api.answer(self->asked_));
       net::post(of.context, [self = std::move(self), got] {
@@ -232,7 +299,7 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   void fail(const error_code& error) {
-    if (is_late_ && (buffer_.size() != 0 || parser_->got_some() || parser_->is_header_done())) {
+    if (reads_.is_over() && (buffer_.size() != 0 || parser_->got_some() || parser_->is_header_done())) {
       respond(problem(408, "the request did not come to its end in time"), false);
     } else if (error == http::error::header_limit || error == http::error::buffer_overflow) {
       respond(problem(431, "the head of the request is longer than 16 KiB"), false);
@@ -276,6 +343,10 @@ class session : public std::enable_shared_from_this<session> {
     }
     stream_.expires_after(hub_.time_limit);
     http::async_write(stream_, response_, then([this](const error_code& error) {
+                        if (std::exchange(is_unanswered_, false)) {
+                          --hub_.unanswered;
+                          hub_.stop_if_all_have_answers();
+                        }
                         error ? close() : response_.keep_alive() ? read() : end();
                       }));
   }
@@ -286,6 +357,8 @@ class session : public std::enable_shared_from_this<session> {
       respond(problem(503, "too many watch already"), true);
       return;
     }
+    hub_.watchers.push_back(weak_from_this());
+    limit_events();
     set_fields(events_, "text/event-stream");
     events_.keep_alive(false);  // it ends when the connection does
     stream_.expires_after(hub_.time_limit);
@@ -294,10 +367,22 @@ class session : public std::enable_shared_from_this<session> {
                                  close();
                                } else {
                                  stream_.expires_never();
-                                 hub_.watch(shared_from_this());
+                                 is_watching_ = true;
+                                 hub_.begin_looks();
                                  wait_for_end();
                                }
                              }));
+  }
+
+  // The system ends the connection of a client that takes none, or is gone.
+  void limit_events() {
+    error_code ignored;
+    const net::socket_base::send_buffer_size little(watcher_buffer);
+    stream_.socket().set_option(little, ignored);  // NOLINT(bugprone-unused-return-value)
+#ifdef TCP_USER_TIMEOUT
+    const int longest = static_cast<int>(std::max<std::chrono::milliseconds>(hub_.time_limit, 10s).count());
+    ::setsockopt(stream_.socket().native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &longest, sizeof longest);
+#endif
   }
 
   // Of a client that watches: it says nothing more, but its end is seen at once.
@@ -310,22 +395,26 @@ class session : public std::enable_shared_from_this<session> {
   void end() {
     error_code ignored;
     stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);  // NOLINT(bugprone-unused-return-value)
-    stream_.expires_after(std::min<std::chrono::milliseconds>(hub_.time_limit, 2s));
+    const auto longest = std::min<std::chrono::milliseconds>(hub_.time_limit, 2s);
+    closes_ = std::chrono::steady_clock::now() + longest;
+    stream_.expires_after(longest);
     read_rest();
   }
-  void read_rest() {
-    stream_.async_read_some(net::buffer(rest_),
-                            then([this](const error_code& error) { error ? close() : read_rest(); }));
+  void read_rest() {  // the stream's limit ends reads that wait, and that of a client that sends on and on never does
+    stream_.async_read_some(net::buffer(rest_), then([this](const error_code& error) {
+                              error || std::chrono::steady_clock::now() >= closes_ ? close() : read_rest();
+                            }));
   }
 
-  void close() { stream_.close(); }
-
   beast::tcp_stream stream_;
+  timed_reads reads_{stream_};
   hub& hub_;
   net::steady_timer limit_{hub_.context};
   bool is_reading_ = false;
   std::chrono::steady_clock::time_point since_;
-  bool is_late_ = false;
+  std::chrono::steady_clock::time_point closes_;
+  bool is_unanswered_ = false;
+  bool is_watching_ = false;
   std::uint64_t number_ = 0;
   std::string own_;
   beast::flat_buffer buffer_{2 * longest_header};
@@ -384,28 +473,28 @@ void hub::look_at(std::chrono::steady_clock::time_point when) {
   });
 }
 
-// While there are as many connections as there may be, the one that has been silent for longest goes; if each has sent
-// a request, the next ones wait in the system's queue.
+// When one more client comes than there may be, the one that has been silent for longest goes; if each has sent a
+// request, the next ones wait in the system's queue.
 void hub::accept(tcp::acceptor& acceptor) {
-  const auto later = [this, &acceptor] {
-    retry.expires_after(20ms);
-    retry.async_wait([this, &acceptor](const error_code& /*error*/) { accept(acceptor); });
-  };
-  if (connections >= most_connections && !without_head.empty() && without_head.begin()->second->gives_way()) {
-    net::post(context, [this, &acceptor] { accept(acceptor); });  // behind the end of the other one
-    return;
-  }
-  if (connections >= most_connections) {
-    later();
-    return;
-  }
-  acceptor.async_accept([this, &acceptor, later](const error_code& error, tcp::socket accepted) {
-    if (error) {
-      later();
+  acceptor.async_wait(tcp::acceptor::wait_read, [this, &acceptor](const error_code& /*error*/) {
+    if (!acceptor.is_open()) {
       return;
     }
-    std::make_shared<session>(std::move(accepted), *this)->read();
-    accept(acceptor);
+    tcp::socket accepted(context);
+    error_code error = net::error::try_again;
+    if (sessions.size() < most_connections) {
+      acceptor.accept(accepted, error);  // NOLINT(bugprone-unused-return-value)
+    } else if (!without_head.empty() && without_head.begin()->second->gives_way()) {
+      net::post(context, [this, &acceptor] { accept(acceptor); });  // behind the end of the other one
+      return;
+    }
+    if (!error) {
+      std::make_shared<session>(std::move(accepted), *this)->read();
+      accept(acceptor);
+      return;
+    }
+    retry.expires_after(20ms);
+    retry.async_wait([this, &acceptor](const error_code& /*error*/) { accept(acceptor); });
   });
 }
 
@@ -428,15 +517,14 @@ tcp::endpoint read_address(const std::string& text) {
 
 void stop_when_asked(hub& of, net::steady_timer& timer) {
   timer.expires_after(50ms);
-  timer.async_wait([&of, &timer](const error_code& /*error*/) {
-    common::stop_asked() ? of.context.stop() : stop_when_asked(of, timer);
-  });
+  timer.async_wait(
+      [&of, &timer](const error_code& /*error*/) { common::stop_asked() ? of.stop() : stop_when_asked(of, timer); });
 }
 
 // Calls of a store that is away may wait for many seconds, and nothing comes of them: as if the process were killed.
-[[noreturn]] void end_without_store(std::ostream& err) {
-  err << common::program_name("timing-wheel")
-      << ": the store does not answer: checks under way run again when their leases have ended" << std::endl;
+[[noreturn]] void end_without_store(std::ostream& err, bool delivers) {
+  err << common::program_name("timing-wheel") << ": the store does not answer"
+      << (delivers ? ": checks under way run again when their leases have ended" : "") << std::endl;
   std::_Exit(0);
 }
 
@@ -500,6 +588,7 @@ exit_status serve(const desk& with) {
     acceptor.set_option(tcp::acceptor::reuse_address(true));
     acceptor.bind(at);
     acceptor.listen();
+    acceptor.non_blocking(true);
   } catch (const boost::system::system_error& error) {
     throw failure(exit_status::refused, "cannot listen on " + address_text(at) + ": " + error.code().message());
   }
@@ -516,24 +605,30 @@ exit_status serve(const desk& with) {
   all.accept(acceptor);
   all.look();
   all.context.run();
-  const auto asked = std::chrono::steady_clock::now();
   acceptor.close();  // webhooks under way may go on for a while, and nobody answers clients meanwhile
+  for (session* const each : all.sessions) {
+    each->close();
+  }
 #ifdef TIMING_WHEEL_DESK_WEBHOOKS
   if (webhooks && !webhooks->stop()) {
-    end_without_store(with.err);
+    end_without_store(with.err, true);
   }
 #endif
+  for (net::thread_pool* const each : {&all.pool, &all.changes}) {
+    each->stop();  // what has not begun has nobody who waits for it
+  }
   std::packaged_task<void()> rest([&] {
     all.pool.join();
+    all.changes.join();
 #ifdef TIMING_WHEEL_DESK_WEBHOOKS
     webhooks.reset();
 #endif
   });
   std::future<void> over = rest.get_future();
   std::thread waits(std::move(rest));
-  if (over.wait_until(std::max(asked + longest_end, std::chrono::steady_clock::now() + 1s)) !=
+  if (over.wait_until(std::max(*all.stopped + longest_end, std::chrono::steady_clock::now() + 1s)) !=
       std::future_status::ready) {
-    end_without_store(with.err);
+    end_without_store(with.err, !with.chosen.deliver.empty());
   }
   waits.join();
   return exit_status::done;

@@ -93,6 +93,8 @@ class http_api {
   /// has it.
   [[nodiscard]] http_answer look(bool whole) const noexcept;
 
+  /// Whether `answer` does not wait for the store.
+  [[nodiscard]] static bool asks_no_store(const http_request& asked);
   /// Whether the request asks for what `look` returns, again and again.
   [[nodiscard]] static bool wants_events(const http_request& asked) { return asked.target == "/v1/events"; }
 

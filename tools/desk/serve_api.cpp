@@ -542,7 +542,9 @@ std::map<std::string, std::string> read_query(std::string_view text, const route
     if (name.empty() || std::find(known.begin(), known.end(), name) == known.end()) {
       throw refusal(400, "there is no parameter '" + one_line(name) + "' here");
     }
-    query[name] = decoded(each.substr(std::min(end + 1, each.size())), true);
+    if (!query.emplace(name, decoded(each.substr(std::min(end + 1, each.size())), true)).second) {
+      throw refusal(400, "the parameter " + name + " is there twice");
+    }
   }
   return query;
 }
@@ -820,6 +822,11 @@ std::optional<http_answer> http_api::refuse(const http_request& asked, const std
                                                : "this server changes nothing: it was started without --token-file");
   }
   return std::nullopt;
+}
+
+bool http_api::asks_no_store(const http_request& asked) {
+  const std::string_view path = std::string_view(asked.target).substr(0, asked.target.find('?'));
+  return file_at(path) != nullptr || path == "/v1/openapi.json";
 }
 
 http_answer http_api::answer(const http_request& asked) const noexcept {

@@ -14,6 +14,9 @@
 
 #include "durable/support/desk_case.hpp"
 #include "support/prometheus_page.hpp"
+#ifdef TIMING_WHEEL_TEST_SQLITE
+#include "durable/support/sqlite_case.hpp"
+#endif
 
 namespace timing_wheel::durable::test {
 namespace {
@@ -48,14 +51,20 @@ class client {
   client& operator=(const client&) = delete;
   ~client() { ::close(socket_); }
 
-  void send(std::string_view text) const {
+  // \returns whether the server has not closed.
+  bool send(std::string_view text) const {
     while (!text.empty()) {
       const ssize_t sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
       if (sent <= 0) {
-        return;  // the server has closed
+        return false;
       }
       text.remove_prefix(static_cast<std::size_t>(sent));
     }
+    return true;
+  }
+  [[nodiscard]] bool has_answer() const {
+    char one = 0;
+    return ::recv(socket_, &one, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
   }
   // All until the server closes, or until `last` is there.
   [[nodiscard]] std::string read(const std::string& last = "") const {
@@ -98,8 +107,13 @@ class serving {
   serving(const serving&) = delete;
   serving& operator=(const serving&) = delete;
   ~serving() {
-    ::kill(process_, SIGTERM);
+    stop();
     EXPECT_EQ(::pclose(output_), 0);
+  }
+  void stop() {
+    if (!std::exchange(is_asked_, true)) {  // a second signal would end it at once
+      ::kill(process_, SIGTERM);
+    }
   }
 
   [[nodiscard]] std::string host() const { return "Host: 127.0.0.1:" + std::to_string(port) + "\r\n"; }
@@ -120,6 +134,7 @@ class serving {
  private:
   FILE* output_ = nullptr;
   pid_t process_ = 0;
+  bool is_asked_ = false;
 };
 
 class DeskServe : public desk_case {  // NOLINT(readability-identifier-naming): a suite
@@ -598,6 +613,8 @@ TEST_P(DeskServe, BadRequestsHaveOneClearAnswer) {
       {put_it, R"({"payload_base64":"AP96","payload":""})", 400, "not both"},
       {put_it + "?replace=maybe", "{}", 400, "replace"},
       {put_it + "?overwrite", "{}", 400, "overwrite"},
+      {put_it + "?replace=true&replace=false", "{}", 400, "there twice"},
+      {"POST /v1/kinds/%00/pause", "", 400, "zero byte"},
       {"PUT /v1/kinds/close/checks/%zz", "{}", 400, "hexadecimal"},
       {"PUT /v1/kinds/close/checks/" + std::string(300, 'a'), "{}", 400, "300"},
       {"PUT /v1/kinds/%ff/checks/a", "{}", 400, "UTF-8"},
@@ -802,6 +819,80 @@ TEST_P(DeskServe, ARequestThatDoesNotEndInTimeIsAnsweredWith408) {
   EXPECT_EQ(store.count({}, 10), 0U);
 }
 
+TEST_P(DeskServeOnce, AClientThatSendsOnAndOnIsClosed) {
+  const serving desk(*this, {"--token-file", folder.file("tokens"), "--time-limit", "0.1"});
+  const std::string chunks =
+      "PUT /v1/kinds/close/checks/a HTTP/1.1\r\n" + desk.host() + bearer + "Transfer-Encoding: chunked\r\n\r\n";
+  for (const auto& [begin, on] : {std::pair(std::string("no HTTP\r\n\r\n"), std::string(4096, 'x')),
+                                  {chunks, "1;" + std::string(8000, 'e') + "\r\nx\r\n"}}) {
+    const client floods(desk.port);
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    for (bool is_open = floods.send(begin); is_open; is_open = floods.send(on)) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << begin;
+    }
+  }
+}
+
+TEST_P(DeskServeOnce, TheTimeOfARequestBeginsWithItsFirstByte) {
+  const serving desk(*this, {"--token-file", folder.file("tokens"), "--time-limit", "2"});
+  const client slow(desk.port);
+  for (const std::string& part : {std::string("GET /v1/status HTTP/1.1\r\n"), desk.host() + bearer + "\r\n"}) {
+    std::this_thread::sleep_for(1200ms);
+    slow.send(part);
+  }
+  EXPECT_THAT(slow.read("\r\n\r\n"), testing::StartsWith("HTTP/1.1 200"));
+}
+
+// Otherwise the body would be the next request.
+TEST_P(DeskServeOnce, ARequestWhoseEndIsNotKnownIsTheLastOne) {
+  const serving desk(*this, with_tokens);
+  for (const char* coding : {"gzip", "gzip, chunked"}) {
+    const client one(desk.port);
+    const std::string fields = desk.host() + bearer;
+    one.send("PUT /v1/kinds/close/checks/a HTTP/1.1\r\n" + fields + "Transfer-Encoding: " + coding + "\r\n\r\n");
+    one.send("GET /v1/status HTTP/1.1\r\n" + fields + "\r\n");
+    const std::string all = one.read();
+    EXPECT_THAT(all, testing::StartsWith("HTTP/1.1 501"));
+    EXPECT_EQ(all.find("\r\nContent-Length: "), all.rfind("\r\nContent-Length: ")) << all;
+  }
+}
+
+TEST_P(DeskServeOnce, NoMoreClientsWatchThanThereMayBe) {
+  const serving desk(*this, with_tokens);
+  std::vector<std::unique_ptr<client>> all;
+  for (std::size_t number = 0; number < 60; ++number) {
+    all.push_back(std::make_unique<client>(desk.port));
+    all.back()->send("GET /v1/events HTTP/1.1\r\n" + desk.host() + bearer + "\r\n");
+  }
+  EXPECT_EQ(std::count_if(all.begin(), all.end(),
+                          [](const auto& each) { return each->read("\r\n\r\n").starts_with("HTTP/1.1 200"); }),
+            32);
+}
+
+#ifdef TIMING_WHEEL_TEST_SQLITE
+// As many changes as could take all threads wait for a lock.
+TEST_P(DeskServeOnFile, LooksDoNotWaitForChangesAndAChangeUnderWayIsAnsweredBeforeTheEnd) {
+  serving desk(*this, with_tokens);
+  const std::string put = " HTTP/1.1\r\n" + desk.host() + bearer + "Content-Length: 2\r\n\r\n{}";
+  const users_database lock(folder.file());
+  ASSERT_EQ(lock.run("BEGIN IMMEDIATE"), SQLITE_OK);
+  std::vector<std::unique_ptr<client>> all;
+  for (int number = 0; number < 6; ++number) {
+    all.push_back(std::make_unique<client>(desk.port));
+    all.back()->send("PUT /v1/kinds/close/checks/" + std::to_string(number) + put);
+  }
+  EXPECT_EQ(desk.ask("GET /").status, 200);
+  EXPECT_EQ(desk.ask("GET /v1/status").status, 200);
+  EXPECT_TRUE(std::none_of(all.begin(), all.end(), [](const auto& each) { return each->has_answer(); }));
+  desk.stop();
+  EXPECT_EQ(lock.run("COMMIT"), SQLITE_OK);
+  for (const auto& each : all) {
+    EXPECT_THAT(each->read(), testing::StartsWith("HTTP/1.1 201"));
+  }
+  EXPECT_EQ(store.count({}, 10), 6U);
+}
+#endif
+
 // The server has no other reason to close them before the test ends.
 TEST_P(DeskServe, AThousandClientsThatSendNothingGiveWayToOneThatAsks) {
   const serving desk(*this, {"--token-file", folder.file("tokens"), "--time-limit", "3600"});
@@ -821,7 +912,7 @@ TEST_P(DeskServe, KeepsAConnectionForTheNextRequest) {
   const serving desk(*this, with_tokens);
   const client one(desk.port);
   const std::string next = "GET /v1/audit HTTP/1.1\r\n" + desk.host() + bearer;
-  one.send(next + "\r\n" + next + "Connection: close\r\n\r\n");
+  one.send("\r\n" + next + "\r\n\r\n" + next + "Connection: close\r\n\r\n");
   const std::string both = one.read();
   EXPECT_NE(both.find("HTTP/1.1 200"), both.rfind("HTTP/1.1 200")) << both;
 }
