@@ -14,7 +14,8 @@
 
 /// \file
 /// The time points of a service, the ticks of an engine, and arithmetic on them that does not overflow: a result that
-/// is too far becomes `time_point::max()` or `min()`. A timer that is due at `max()` never fires, and can be cancelled.
+/// is too far becomes `time_point::max()` or `min()`. A timer that is due at `max()`, or less than a tick before it,
+/// never fires; it can be cancelled.
 ///
 /// All functions are `constexpr`, throw nothing and are O(1).
 
