@@ -43,6 +43,9 @@ std::string operating_user() {
 
 namespace {
 
+// In the audit.
+std::string subject_of(const options& chosen) { return chosen.all ? "all" : words_of_filter(chosen); }
+
 durable::audit_entry entry_of(const desk& with, const std::string& subject, std::size_t count) {
   return {.by = with.chosen.by.empty() ? operating_user() : with.chosen.by,
           .action = with.chosen.command,
@@ -164,10 +167,14 @@ tally change_all(const desk& with, const durable::check_filter& which, const Cha
   if (with.chosen.dry_run) {
     return {all, 0};
   }
+  if (all == 0) {
+    return {};
+  }
   confirm(with, all);
   steps progress(with, all);
   tally done;
-  durable::check_range range{.limit = in_transaction, .which = which};
+  const bool only_one = all == 1 && !with.chosen.yes;  // nobody was asked about more
+  durable::check_range range{.limit = only_one ? 1 : in_transaction, .which = which};
   if (!which.kind.empty() && !which.state && !which.due_before && !which.due_after) {
     range.from_key = "";
   }
@@ -178,10 +185,10 @@ tally change_all(const desk& with, const durable::check_filter& which, const Cha
       const std::vector<stored_check> page = open.list(range);
       const tally here = change(open, page);
       if (here.changed > 0) {
-        open.record(entry_of(with, words_of_filter(with.chosen), here.changed));
+        open.record(entry_of(with, subject_of(with.chosen), here.changed));
       }
       changed = here;
-      more = page.size() == in_transaction;
+      more = page.size() == in_transaction && !only_one;
       if (more && range.from_key) {
         range.from_key = page.back().key + '\0';
       } else if (more) {
@@ -250,7 +257,7 @@ std::optional<tally> change_one(const desk& with, const Change& change) {
   const auto [kind, key] = named_check(with.chosen, with.where);
   const std::optional<stored_check> found = with.store.find(kind, key);
   if (!found) {
-    return tally{};
+    return tally{.missing = 1};
   }
   tally done;
   if (with.chosen.dry_run) {
@@ -350,16 +357,16 @@ tally change_dead(const desk& with, const Change& change) {
   const std::int64_t last = newest.empty() ? 0 : newest[0].id;
   confirm(with, all);
   steps progress(with, all);
-  durable::dead_range range{.limit = in_transaction, .which = which, .with_payloads = false};
+  // The newest first: of two with one key, that one is revived.
+  durable::dead_range range{
+      .limit = in_transaction, .after = last + 1, .which = which, .newest_first = true, .with_payloads = false};
   bool more = true;
   while (more && steps::go_on()) {
     std::vector<std::int64_t> ids;
     for (const durable::dead_check& each : list_dead(with.store, with.chosen, range)) {
-      if (each.id <= last) {
-        ids.push_back(each.id);
-      }
+      ids.push_back(each.id);
     }
-    change_some(ids, words_of_filter(with.chosen));
+    change_some(ids, subject_of(with.chosen));
     more = ids.size() == in_transaction;
     progress.done(ids.size());
   }
@@ -422,7 +429,7 @@ exit_status retry(const desk& with) {
   const tally done = change_dead(with, [](durable::store_transaction& open, const std::vector<std::int64_t>& ids) {
     return open.revive_dead(ids);
   });
-  return tell(with, done, "revived", "stay: another check has their key");
+  return tell(with, done, "revived", "stay: another check has their key, or they are there no more");
 }
 
 exit_status remove(const desk& with) {

@@ -86,6 +86,9 @@ void tell_pattern(const desk& with);
 /// The filter in words: "kind verify, state due"; empty if it names nothing.
 [[nodiscard]] std::string words_of_filter(const options& chosen);
 
+/// A count as the status has it: "> 100 000" if the store has stopped at `most`.
+[[nodiscard]] std::string at_least(const durable::kind_counts& of, std::size_t count, std::size_t most);
+
 /// Whether the node has a handler for the kind, as far as its kinds are known.
 [[nodiscard]] bool serves(const durable::node_info& node, const std::string& kind);
 /// How many live nodes have a handler for the kind; none if that cannot be known.

@@ -3,6 +3,7 @@
 #include <limits>
 #include <ostream>
 
+#include "common/program.hpp"
 #include "desk/commands.hpp"
 
 namespace timing_wheel::desk {
@@ -97,8 +98,8 @@ std::pair<std::string, std::string> named_check(const options& chosen, const pla
 durable::check_filter filter_of(const options& chosen, const place& where, instant now) {
   refuse_empty(chosen, where);
   durable::check_filter which{.kind = chosen.kind.value_or(""), .key_prefix = chosen.key_prefix.value_or("")};
-  if (chosen.error) {
-    throw failure(exit_status::usage, "--error is of dead checks: give --state dead, too");
+  if (chosen.error || chosen.pattern) {
+    throw failure(exit_status::usage, "--error and --pattern are of dead checks: give --state dead, too");
   }
   if (chosen.state) {
     which.state = read_state(*chosen.state);
@@ -168,6 +169,10 @@ std::string words_of_filter(const options& chosen) {
   add("error", chosen.error);
   add("pattern", chosen.pattern);
   return words;
+}
+
+std::string at_least(const durable::kind_counts& of, std::size_t count, std::size_t most) {
+  return of.at_least && count >= most ? "> " + common::grouped(most) : common::grouped(count);
 }
 
 bool serves(const durable::node_info& node, const std::string& kind) {

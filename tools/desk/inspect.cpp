@@ -244,9 +244,8 @@ void inspect_file(const desk& with, std::vector<finding>& found) {
         }
       });
     } catch (const timer_error& refused) {
-      found.push_back(
-          {true, "the file takes no write: " + one_line(refused.what(), 300),
-           is_short ? free_some : "fuser " + one_line(file, 300) + " names the programs that have it open"});
+      found.push_back({true, "the file takes no write: " + one_line(refused.what(), 300),
+                       is_short ? free_some : "fuser " + in_shell(file) + " names the programs that have it open"});
     }
   } else {
     found.push_back({false, "no write was tried: this user may only read " + one_line(file, 300), ""});
@@ -265,16 +264,16 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
   const std::vector<durable::drained_node> drained = with.store.drained_nodes();
   for (const durable::drained_node& of : drained) {
     found.push_back({true, one_line(of.node) + " is drained, and claims nothing",
-                     command_line(with.chosen, "drain", {of.node, "--end"})});
+                     command_line(with.chosen, "drain", {of.node}, "--end")});
   }
   const auto nodes = with.store.nodes();
   const instant now = with.store.now();
   for (const durable::kind_counts& of : with.store.count_kinds()) {
     const std::string kind = one_line(of.kind);
     if (kind_text(of.kind) != of.kind) {
-      found.push_back(
-          {true, "the kind " + kind + " is not UTF-8, so no node can have a handler for its checks",
-           command_line(with.chosen, "cancel", {"--kind", of.kind}) + " cancels them; SQL gives them another kind"});
+      found.push_back({true, "the kind " + kind + " is not UTF-8, so no node can have a handler for its checks",
+                       command_line(with.chosen, "cancel", {}, "", {{"kind", of.kind}}) +
+                           " cancels them; SQL gives them another kind"});
       continue;
     }
     if (of.paused) {
@@ -282,7 +281,7 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
     } else if (of.waiting > 0 && live_handlers(of.kind, nodes, now) == std::size_t{0}) {
       const bool silent = silent_handlers(of.kind, nodes, now);
       found.push_back({true,
-                       common::grouped(of.waiting) + " checks of " + kind + " wait, and " +
+                       at_least(of, of.waiting, with.chosen.counted) + " checks of " + kind + " wait, and " +
                            (silent ? "the nodes that have a handler are silent" : "no live node has a handler"),
                        silent ? "timing-wheel why says whether a handler waits for a lock; else start nodes again"
                        : drained.empty() ? "start a node with a handler for it"
@@ -290,11 +289,11 @@ void inspect_kinds(const desk& with, std::vector<finding>& found) {
     } else if (of.oldest_waiting && now - *of.oldest_waiting > std::chrono::seconds(60)) {
       found.push_back(
           {true, "a check of " + kind + " has waited for a minute or longer",
-           command_line(with.chosen, "list", {"--state", "waiting", "--kind", of.kind, "--earliest"}) + ", then why"});
+           command_line(with.chosen, "list", {}, "--state waiting --earliest", {{"kind", of.kind}}) + ", then why"});
     }
     if (of.dead > 0) {
-      found.push_back({true, common::grouped(of.dead) + " checks of " + kind + " are dead",
-                       command_line(with.chosen, "list", {"--state", "dead", "--kind", of.kind, "--groups"})});
+      found.push_back({true, at_least(of, of.dead, with.chosen.counted) + " checks of " + kind + " are dead",
+                       command_line(with.chosen, "list", {}, "--state dead --groups", {{"kind", of.kind}})});
     }
   }
 }
@@ -447,7 +446,7 @@ std::vector<finding> inspect(const desk& with) {
       {!current, "the tables are of version " + plan.from + (current ? "" : ", and this program knows " + plan.to),
        current
            ? ""
-           : command_line(with.chosen, "migrate", {"--plan"}) + ", then without --plan as the owner of the tables"});
+           : command_line(with.chosen, "migrate", {}, "--plan") + ", then without --plan as the owner of the tables"});
   const auto difference = with.store.clock_difference();
   const bool apart = std::chrono::abs(difference) > std::chrono::seconds(2);
   found.push_back({apart,

@@ -1,6 +1,7 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
 
 #include "common/program.hpp"
 #include "desk/commands.hpp"
@@ -18,11 +19,13 @@ int fail(const char* message, exit_status status) {
 
 // What was asked for is wrong; else the store is not there, or refuses.
 exit_status status_of(const std::error_code& code) {
+  constexpr int busy = 5;  // of SQLite: another program has locked the file
+  const bool is_locked = std::string_view(code.category().name()) == "sqlite" && (code.value() & 0xff) == busy;
   return code == durable::errc::invalid_request || code == durable::errc::kind_too_long ||
                  code == durable::errc::key_too_long
              ? exit_status::usage
-         : code == durable::errc::row_locked ? exit_status::refused
-                                             : exit_status::no_store;
+         : code == durable::errc::row_locked || is_locked ? exit_status::refused
+                                                          : exit_status::no_store;
 }
 
 int run(int argc, char** argv) {

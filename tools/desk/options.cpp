@@ -103,6 +103,31 @@ bool is_store(const std::string& word) {
          word.find('=') != std::string::npos;
 }
 
+// CLI11 reads a positional such as "[17]" as a list. A byte before it that no list has keeps it whole.
+constexpr char no_list = '\1';
+bool looks_like_a_list(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of(no_list), word.size()));
+  return word.starts_with('[') && word.ends_with(']');
+}
+std::string without_mark(std::string word) {
+  if (word.starts_with(no_list) && looks_like_a_list(word)) {
+    word.erase(0, 1);
+  }
+  return word;
+}
+
+// That of CLI11 takes what is no number.
+CLI::Validator seconds(double least, double most) {
+  return {[=](const std::string& text) {
+            double read = 0;
+            return CLI::detail::lexical_cast(text, read) && read >= least && read <= most
+                       ? std::string()
+                       : "'" + one_line(text) + "' is no number from " + CLI::detail::to_string(least) + " to " +
+                             CLI::detail::to_string(most);
+          },
+          "FLOAT"};
+}
+
 void add_options(CLI::App& app, const command& of, options& chosen) {
   app.add_option(
       "STORE", chosen.words,
@@ -151,7 +176,7 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
   if (flag(takes_watch)) {
     app.add_flag("--metrics", chosen.as_metrics, "for Prometheus, such as a text file of its node exporter");
     app.add_flag("--watch", chosen.watch, "again and again, on a terminal, until you press Ctrl-C");
-    app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(CLI::Range(0.1, 3600.0));
+    app.add_option("--every", chosen.every, "with --watch: how often, in seconds (1)")->check(seconds(0.1, 3600));
   }
   if (flag(takes_file)) {
     app.add_flag("--keep-existing", chosen.keep_existing, "leave out what is there already");
@@ -164,7 +189,7 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
   }
   if (flag(takes_drain)) {
     app.add_flag("--end", chosen.end, "let it claim again");
-    app.add_option("--wait", chosen.wait, "seconds to wait, at most; 0: do not wait")->check(CLI::Range(0.0, 1e9));
+    app.add_option("--wait", chosen.wait, "seconds to wait, at most; 0: do not wait")->check(seconds(0, 1e9));
   }
   if (flag(takes_network)) {
     app.add_option("--listen", chosen.listen, "address and port (127.0.0.1:8080); port 0 is one that is free");
@@ -186,13 +211,18 @@ void add_options(CLI::App& app, const command& of, options& chosen) {
     app.add_option("--lease", chosen.lease,
                    "with --deliver: if this server dies, how long its checks wait for another one, in seconds (30)")
         ->needs(deliver)
-        ->check(CLI::Range(1.0, 86400.0));
+        ->check(seconds(1, 86400));
 #endif
     app.add_flag("--read-only", chosen.read_only, "refuse all changes");
     app.add_flag("--redact", chosen.redact, "show no payload");
     app.add_option("--time-limit", chosen.time_limit,
                    "seconds for a client to send a request, or to take an answer (10)")
-        ->check(CLI::Range(0.1, 3600.0));
+        ->check(seconds(0.1, 3600));
+  }
+  for (CLI::Option* const each : app.get_options()) {
+    if (each->get_items_expected_max() > 0) {
+      each->transform(without_mark);
+    }
   }
 }
 
@@ -246,7 +276,11 @@ options parse_options(int argc, const char* const* argv) {
     add_options(*app.add_subcommand(each.name, each.tells), each, chosen);
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words;  // the last one first, as CLI11 takes them
+    for (int at = argc - 1; at > 0; --at) {
+      words.push_back((looks_like_a_list(argv[at]) ? std::string(1, no_list) : "") + argv[at]);
+    }
+    app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     const auto subs = app.get_subcommands();
     chosen.help = subs.empty() ? app.help() : subs.front()->help(app.get_name());

@@ -113,19 +113,30 @@ place open_server([[maybe_unused]] const std::string& conninfo, [[maybe_unused]]
 #endif
 }
 
-std::string in_shell(const std::string& word) {
+// As a command takes it, and not for an option.
+std::string as_value(const std::string& bytes) {
+  std::string word = one_line(bytes, 10'000);
+  if (word.starts_with('-') || word.starts_with('+')) {
+    word.replace(0, 1, word[0] == '-' ? "\\x2d" : "\\x2b");
+  }
+  return word;
+}
+
+std::string as_word(const std::string& word) {
   constexpr const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/=,+%@";
   if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) {
     return word;
   }
-  std::string quoted = "'";
+  std::string text = "'";
   for (const char each : word) {
-    quoted.append(each == '\'' ? "'\\''" : std::string(1, each));
+    text.append(each == '\'' ? "'\\''" : std::string(1, each));
   }
-  return quoted.append("'");
+  return text.append("'");
 }
 
 }  // namespace
+
+std::string in_shell(const std::string& text) { return as_word(one_line(text, 10'000)); }
 
 place open_place(const options& chosen) {
   constexpr std::string_view file = "sqlite:";
@@ -146,15 +157,26 @@ place open_place(const options& chosen) {
   return open_server(chosen.store, chosen.schema, connections);
 }
 
-std::string command_line(const options& chosen, const std::string& command, const std::vector<std::string>& words) {
+std::string command_line(const options& chosen, const std::string& command, const std::vector<std::string>& words,
+                         const std::string& flags, const std::vector<std::pair<std::string, std::string>>& values) {
   std::string line = common::program_name("timing-wheel") + " " + command;
-  const auto add = [&](const std::string& word) { line.append(" ").append(in_shell(one_line(word, 1000))); };
+  const auto add = [&](const std::string& word) { line.append(" ").append(in_shell(word)); };
   const bool is_secret = chosen.command == "serve" || chosen.store.find("password") != std::string::npos ||
                          chosen.store.find("://") != std::string::npos;
   if (!chosen.store_is_usual) {
     add(is_secret ? "STORE" : chosen.store);
   }
-  std::for_each(words.begin(), words.end(), add);
+  for (const std::string& each : words) {
+    std::string word = as_value(each);
+    if (const std::size_t at = word.find('='); at != std::string::npos && chosen.store_is_usual) {
+      word.replace(at, 1, "\\x3d");  // else it would look like a store
+    }
+    line.append(" ").append(as_word(word));
+  }
+  line.append(flags.empty() ? "" : " ").append(flags);
+  for (const auto& [name, value] : values) {
+    line.append(" --" + name + " ").append(as_word(as_value(value)));
+  }
   if (!chosen.schema.empty()) {
     add("--schema");
     add(chosen.schema);

@@ -215,7 +215,7 @@ void write_failing(const snapshot& seen, const desk& with) {
     if (of.retrying > 0) {
       with.out << "\nof kind " << one_line(of.kind)
                << ", checks that have failed and run again: " << common::grouped(of.retrying) << "; their errors:\n-> "
-               << command_line(with.chosen, "list", {"--kind", of.kind, "--state", "retrying"}) << '\n';
+               << command_line(with.chosen, "list", {}, "--state retrying", {{"kind", of.kind}}) << '\n';
     }
   }
 }
@@ -226,10 +226,10 @@ void write(const snapshot& seen, const desk& with) {
       << time_text(std::chrono::floor<std::chrono::seconds>(seen.now)) << "\n\n";
   table kinds({"kind", "pending", "due", "waiting", "running", "retrying", "suspects", "dead", "oldest waits", "why"});
   for (const kind_counts& of : seen.kinds) {
-    const auto number = [&](std::size_t count) { return common::grouped(count); };
+    const auto number = [&](std::size_t count) { return at_least(of, count, with.chosen.counted); };
     const bool are_more = of.at_least && of.pending + of.running + of.suspect >= with.chosen.counted;
-    kinds.add({one_line(of.kind), (are_more ? "> " : "") + number(of.pending), number(of.due), number(of.waiting),
-               number(of.running), number(of.retrying), number(of.suspect), number(of.dead),
+    kinds.add({one_line(of.kind), are_more ? "> " + common::grouped(of.pending) : number(of.pending), number(of.due),
+               number(of.waiting), number(of.running), number(of.retrying), number(of.suspect), number(of.dead),
                of.oldest_waiting ? since(*of.oldest_waiting, seen.now) : "-", reason(of, seen)});
   }
   if (seen.kinds.empty()) {

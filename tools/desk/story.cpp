@@ -115,8 +115,11 @@ struct answer {
   }
 };
 
+constexpr std::size_t most_in_the_way = 1'000'000;
+
 std::string counted(std::size_t count, const std::string& of) {
-  return std::to_string(count) + " " + of + (count == 1 ? "" : "s");
+  return (count > most_in_the_way ? "more than " + common::grouped(most_in_the_way) : std::to_string(count)) + " " +
+         of + (count == 1 ? "" : "s");
 }
 
 std::string clock_text(instant when, instant now) { return time_text(when) + " (" + from_now(when, now) + ")"; }
@@ -167,10 +170,11 @@ void explain_waiting(const desk& with, const stored_check& check, instant now,
   }
   const std::size_t not_later = with.store.count(
       {.kind = check.kind, .state = check_state::waiting, .due_before = check.due + std::chrono::microseconds(1)},
-      1'000'000);
+      most_in_the_way + 2);
   const std::size_t itself = state_of(check, now) == check_state::waiting ? 1 : 0;
   const std::size_t before = not_later - std::min(not_later, itself);
-  const std::size_t running = with.store.count({.kind = check.kind, .state = check_state::running}, 1'000'000);
+  const std::size_t running =
+      with.store.count({.kind = check.kind, .state = check_state::running}, most_in_the_way + 1);
   if (before > 0) {
     told.say(counted(before, "check") + " of its kind with the same or an earlier deadline also " +
                  (before == 1 ? "waits" : "wait") + "; " + counted(running, "check") + " of it " +
@@ -183,7 +187,7 @@ void explain_waiting(const desk& with, const stored_check& check, instant now,
   } else if (running > 0 && !nobody_lives) {
     told.say(counted(running, "check") + " of its kind " + (running == 1 ? "runs" : "run") +
                  " now: all threads may be busy, or max_running reached.",
-             command_line(with.chosen, "list", {"--kind", check.kind, "--state", "running", "--earliest"}) +
+             command_line(with.chosen, "list", {}, "--state running --earliest", {{"kind", check.kind}}) +
                  " lists what runs, with the node of a run of five seconds or more; set a time_limit.");
     explained = true;
   }
@@ -351,7 +355,7 @@ exit_status show(const desk& with) {
     }
     if (dead.size() == most_dead) {
       with.err << "no more than " << most_dead << " dead ones are shown: "
-               << command_line(with.chosen, "list", {"--state", "dead", "--kind", kind, "--key", key})
+               << command_line(with.chosen, "list", {}, "--state dead", {{"kind", kind}, {"key", key}})
                << " lists all\n";
     }
   }

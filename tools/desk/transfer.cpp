@@ -62,6 +62,11 @@ class broken_line : public failure {
 std::size_t hash_of(const std::string& kind, const std::string& key) {
   return std::hash<std::string>()(kind + '\0' + key);
 }
+// Young stores have drawn the same fences, and their checks may have the same keys.
+std::size_t hash_of(const dead_check& check) {
+  const auto number = [](instant when) { return std::to_string(when.time_since_epoch().count()); };
+  return hash_of(check.kind, number(check.due) + '/' + number(check.died) + '/' + check.key);
+}
 
 // Whether tables take the deadline of a check: see TIMING_WHEEL_PLAUSIBLE.
 bool is_plausible(std::int64_t due) {
@@ -114,7 +119,7 @@ class reader {
     }
     return true;
   }
-  // \throws broken_line of two checks with one kind and key.
+  // \throws broken_line of two checks with one kind and key, or of a dead one that is there twice.
   void refuse_twins() {
     std::sort(lines_.begin(), lines_.end());
     const auto twin = std::adjacent_find(lines_.begin(), lines_.end(),
@@ -182,6 +187,7 @@ class reader {
       take(line, check);
       check.error = kept_of(bytes(line, "error"));
       check.died = instant(std::chrono::microseconds(integer(line, "died_us")));
+      lines_.emplace_back(hash_of(check), number_);
       ++seen_.dead;
       to.bytes += check.payload.size();
     } else if (state == "pending" || state == "running") {
@@ -203,11 +209,10 @@ class reader {
   const place& where_;
   std::size_t number_ = 0;
   totals seen_;
-  std::vector<std::pair<std::size_t, std::size_t>> lines_;  // of checks that are not dead: the hash, and the number
+  std::vector<std::pair<std::size_t, std::size_t>> lines_;  // the hash, and the number
 };
 
-// The dead checks of a store, 16 bytes for each: a fence is drawn once, and of two stores that have drawn the same one,
-// the kinds and keys differ, and so do their hashes.
+// The dead checks of a store, 16 bytes for each: the fence, which a store draws once, and a hash.
 class known_dead {
  public:
   explicit known_dead(durable::store& store) {
@@ -228,7 +233,7 @@ class known_dead {
  private:
   using name = std::pair<std::int64_t, std::size_t>;
 
-  static name name_of(const dead_check& check) { return {check.fence, hash_of(check.kind, check.key)}; }
+  static name name_of(const dead_check& check) { return {check.fence, hash_of(check)}; }
 
   std::vector<name> names_;
 };
@@ -428,7 +433,9 @@ exit_status export_all(const desk& with) {
         write(line);
       });
   write({{"end", true}, {"checks", done.checks}, {"dead", done.dead}});
-  with.out.flush();
+  if (!with.out.flush()) {
+    throw failure(exit_status::no_store, "cannot write the export: it is incomplete");
+  }
   told.clear();
   with.err << common::grouped(done.checks) << " checks and " << common::grouped(done.dead) << " dead ones exported";
   if (running > 0) {
@@ -436,6 +443,9 @@ exit_status export_all(const desk& with) {
              << "these run once more where they are imported";
   }
   with.err << '\n';
+  if (!with.store.paused_kinds().empty() || !with.store.drained_nodes().empty()) {
+    with.err << "pauses and drains are not in an export: before nodes run on the other store, pause and drain there\n";
+  }
   return exit_status::done;
 }
 
