@@ -328,6 +328,14 @@ void machine::has_not_got(timer_number number, instant now) noexcept {
   }
 }
 
+void machine::consume_later(std::span<const upcoming> asked, instant now, microseconds pause) noexcept {
+  for (const upcoming& one : asked) {
+    const timer_number number = rows_.number_of(one.id);
+    claims_.is_over(number);
+    wait(number, saturating_add(now, pause), now);
+  }
+}
+
 void machine::has_not_asked(std::span<const upcoming> asked) noexcept {
   for (std::size_t i = asked.size(); i-- > 0;) {
     const timer_number number = rows_.number_of(asked[i].id);

@@ -153,6 +153,9 @@ void reader::read_anew(instant now) noexcept {
 }
 
 void reader::read_soon(instant now) noexcept {
+  if (passing_) {
+    miss(cursor_due_);  // what is behind it was not read
+  }
   next_poll_ = now;
   passing_ = false;
 }

@@ -64,8 +64,14 @@ bool transactional_runs::run_ready() {
   bool worked = consume(rows, true, got);
   // A commit is lost once, or twice; what is lost again and again alone is broken by its handler.
   constexpr unsigned most_losses = 3;
+  constexpr std::chrono::seconds aside(5);
   if (!worked && calls_.entered() && rows.size() == 1 && ++lost_alone_[rows.front().id] >= most_losses) {
     worked = consume(rows, false, got);
+    if (!worked) {  // such as by a trigger, or for want of a right: others must not wait behind it
+      asked.answered();
+      machine_.consume_later(rows, store_.now(), aside);
+      return false;
+    }
   }
   if (lost_alone_.size() > options_.batch) {  // of rows that went elsewhere
     lost_alone_.clear();

@@ -330,10 +330,23 @@ result connection::wait(const char* doing) {
     }
   }
   if (error || !rows) {
+    note(error);
     fail(error, connection_, doing);
   }
   used_at = clock::now();
   return rows;
+}
+
+void connection::note(const result& error) noexcept {
+  const char* const state = error ? PQresultErrorField(error.get(), PG_DIAG_SQLSTATE) : nullptr;
+  constexpr std::string_view stale[] = {
+      "0A000",  // no writing during recovery; or the plan of a statement that is prepared does not fit any more
+      "25006",  // read-only
+      "26000",  // no such statement
+      "42P05",  // a statement of that name, which this connection has not prepared
+  };
+  is_stale_ =
+      is_stale_ || (state != nullptr && std::find(std::begin(stale), std::end(stale), state) != std::end(stale));
 }
 
 #ifdef LIBPQ_HAS_PIPELINING
@@ -379,6 +392,7 @@ std::vector<result> connection::run_together(std::span<const bound> all) {
   send(PQexitPipelineMode(connection_), doing);
   silent_ = false;
   if (error) {
+    note(error);
     fail(error, connection_, failed);
   }
   used_at = clock::now();

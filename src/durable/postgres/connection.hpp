@@ -93,6 +93,9 @@ class connection {
   /// \throws timer_error
   void commit();
 
+  /// Whether the server has refused what it takes on a new connection: it is a standby, or was one when the name led
+  /// to it, or somebody has deallocated the statements.
+  [[nodiscard]] bool is_stale() const noexcept { return is_stale_; }
   /// Whether it can still be used. One whose server was silent cannot.
   [[nodiscard]] bool works() const noexcept { return !silent_ && PQstatus(connection_) == CONNECTION_OK; }
   [[nodiscard]] PGTransactionStatusType transaction() const noexcept { return PQtransactionStatus(connection_); }
@@ -116,6 +119,7 @@ class connection {
   void prepare(const char* doing, const std::string& name, const std::string& sql);
   void cancel() const noexcept;
   void send(int sent, const char* doing);
+  void note(const result& error) noexcept;
   result wait(const char* doing);
   result next_answer(const char* doing, clock::time_point until, const result& error);
   [[nodiscard]] clock::time_point last_moment() const;
@@ -126,6 +130,7 @@ class connection {
   std::vector<std::pair<const query*, std::string>> prepared_;  // and their names
   std::list<std::string> prepared_for_user_;                    // their names, which stay where they are
   std::vector<std::string> planner_of_user_;
+  bool is_stale_ = false;
   bool silent_ = false;
 };
 

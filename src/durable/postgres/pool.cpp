@@ -36,7 +36,7 @@ void pool::give_back(std::unique_ptr<connection> used) noexcept {
   if (used) {
     used->roll_back();
     used->used = true;
-    if (!used->works() || used->transaction() != PQTRANS_IDLE) {
+    if (!used->works() || used->is_stale() || used->transaction() != PQTRANS_IDLE) {
       used.reset();
     }
   }

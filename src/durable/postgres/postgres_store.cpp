@@ -65,13 +65,13 @@ transaction_limits validated(transaction_limits limits) {
   return limits;
 }
 
-// Runs `work`, which changes nothing; and once more, on a new connection, if the server has ended the used one.
+// Runs `work`, which changes nothing; and once more, on a new connection, if the used one has ended, or is stale.
 template <class Work>
 auto also_after_a_break(pool::guard& held, const Work& work) {
   try {
     return work();
   } catch (const timer_error&) {
-    if (held->works() || !held->used) {
+    if ((held->works() && !held->is_stale()) || !held->used) {
       throw;
     }
   }

@@ -431,6 +431,44 @@ TEST_F(Machine, WhatIsReadyForASecondAndNotAskedIsReadAgainAtOnce) {
   EXPECT_TRUE(machine_.invariants_hold());
 }
 
+class MachineWithMuchRoom : public Machine {  // NOLINT(readability-identifier-naming): a suite
+ protected:
+  MachineWithMuchRoom() : Machine(100'000) {}
+};
+
+// One kind has no thread free, and a row of it is ready for a second; the backlog of the other must not wait for a sweep.
+TEST_F(MachineWithMuchRoom, APassThatIsBrokenOffGoesOnWhereItStood) {
+  read(0s, {});
+  const instant sweep = zero + 31s;
+  machine_.advance(sweep);
+  read_range first = machine_.next_read(sweep).value();
+  while (first.from != instant::min()) {
+    machine_.has_read(first, {}, sweep);
+    first = machine_.next_read(sweep).value();
+  }
+  std::vector<upcoming> page = rows_of(1, static_cast<std::int64_t>(first.limit), -1h, 1us);
+  const auto other = std::find(first.kinds.begin(), first.kinds.end(), machine_.kinds()[1].name);
+  for (upcoming& one : page) {
+    one.kind = static_cast<std::uint32_t>(other - first.kinds.begin());
+  }
+  machine_.has_read(first, page, sweep);
+  machine_.advance(sweep);
+  machine_.expect(row(9999, 31s), sweep);
+  machine_.advance(sweep);
+  for (std::vector<upcoming> taken; !(taken = machine_.to_consume(100)).empty();) {
+    machine_.has_consumed(taken, got_all(taken), sweep);
+  }
+  ASSERT_EQ(machine_.ready(0), 1U);
+  machine_.advance(sweep + 1s);
+  ASSERT_EQ(machine_.ready(0), 0U);
+  instant from = instant::max();
+  while (const std::optional<read_range> next = machine_.next_read(sweep + 1s)) {
+    from = std::min(from, next->from);
+    machine_.has_read(*next, {}, sweep + 1s);
+  }
+  EXPECT_LE(from, page.back().due);
+}
+
 // What is dear needs a thread, and what is cheap would leave none free.
 TEST_F(Machine, AKindThatIsRefusedKeepsItsTurn) {
   machine two(options_, {{"cheap", false, {}}, {"dear", false, {}}}, zero, 1);

@@ -182,6 +182,15 @@ TEST_F(PostgresError, AConnectionThatDiedMeanwhileIsReplacedUnnoticed) {
   }
 }
 
+TEST_F(PostgresError, AConnectionWithoutItsStatementsIsReplaced) {
+  put(store, "a");
+  store.transact([](store_transaction& open) { ask(open, "DEALLOCATE ALL"); });
+  EXPECT_TRUE(store.find("close", "a"));
+  store.transact([](store_transaction& open) { ask(open, "DEALLOCATE ALL"); });
+  EXPECT_TRUE(works_at_last([&] { put(store, "b"); }));
+  EXPECT_THAT(keys_in(store), ElementsAre("a", "b"));
+}
+
 TEST_F(PostgresError, ABackendThatIsKilledInATransactionOrBeforeItsCommitUndoesIt) {
   for (const bool before_the_commit : {false, true}) {
     const caught found = error_of([&] {

@@ -67,6 +67,30 @@ TEST_F(SqliteScheduler, AHandlerThatCommitsLosesNoCheckOfItsTransaction) {
   EXPECT_THAT(ran, testing::IsSupersetOf({"a", "b", "c"}));
 }
 
+TEST_F(SqliteScheduler, ATransactionalCheckWhoseEndIsRefusedKeepsNoOther) {
+  user.run("CREATE TRIGGER no BEFORE INSERT ON timing_wheel_dead BEGIN SELECT RAISE(ABORT,'no'); END");
+  scheduler checks(store, timer, {.on_failure = [](const failure&) {}});
+  int bad = 0;
+  checks.on("close",
+            [&](transaction& /*open*/, const job& what) {
+              if (what.key() == "bad") {
+                ++bad;
+                throw std::runtime_error("bad");
+              }
+              ran.push_back(what.key());
+            },
+            {.max_attempts = 1});
+  checks.start();
+  checks.schedule(asked("bad", 10ms));
+  checks.schedule(asked("good", 20ms));
+  pass(5s, 10ms);
+  EXPECT_THAT(ran, ElementsAre("good"));
+  EXPECT_EQ(bad, 3);
+  user.run("DROP TRIGGER no");
+  pass(10s, 10ms);
+  EXPECT_THAT(store.list_dead(9), testing::SizeIs(1));
+}
+
 // A statement that a handler has not stepped to its end.
 TEST_F(SqliteScheduler, WhatAHandlerLeavesRunningHoldsNothing) {
   user.run("CREATE TABLE effect(key TEXT); INSERT INTO effect VALUES('x'),('y')");
