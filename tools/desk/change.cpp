@@ -43,8 +43,11 @@ std::string operating_user() {
 
 namespace {
 
-// In the audit.
-std::string subject_of(const options& chosen) { return chosen.all ? "all" : words_of_filter(chosen); }
+// In the audit. Without any filter, all were meant, and `require_a_filter` has seen that somebody said so.
+std::string subject_of(const options& chosen) {
+  const std::string words = words_of_filter(chosen);
+  return words.empty() ? "all" : words;
+}
 
 durable::audit_entry entry_of(const desk& with, const std::string& subject, std::size_t count) {
   return {.by = with.chosen.by.empty() ? operating_user() : with.chosen.by,

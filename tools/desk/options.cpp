@@ -122,8 +122,8 @@ CLI::Validator seconds(double least, double most) {
             double read = 0;
             return CLI::detail::lexical_cast(text, read) && read >= least && read <= most
                        ? std::string()
-                       : "'" + one_line(text) + "' is no number from " + CLI::detail::to_string(least) + " to " +
-                             CLI::detail::to_string(most);
+                       : "Value " + one_line(text) + " not in range [" + CLI::detail::to_string(least) + " - " +
+                             CLI::detail::to_string(most) + "]";
           },
           "FLOAT"};
 }

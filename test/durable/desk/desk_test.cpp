@@ -1361,7 +1361,7 @@ TEST_P(Desk, BadInputHasOneClearAnswer) {
       {{"list", made.named, "--limit", "0"}, 2, "--limit"},
       {{"list", made.named, "--error", "no"}, 2, "give --state dead, too"},
       {{"list", made.named, "--pattern", "no"}, 2, "give --state dead, too"},
-      {{"status", made.named, "--watch", "--every", "nan"}, 2, "'nan' is no number from 0.1 to 3600"},
+      {{"status", made.named, "--watch", "--every", "nan"}, 2, "nan not in range [0.1 - 3600]"},
       {{"list", made.named, "--groups"}, 2, "give --state dead, too"},
       {{"list", made.named, "--groups", "--after", "7"}, 2, "--after and --earliest are of a list of checks"},
       {{"list", made.named, "--after", "7"}, 2, "--after: '7' is no cursor of such a list"},
