@@ -485,12 +485,13 @@ TEST_F(PostgresStore, LooksKeepTheirSession) {
 TEST_F(PostgresStore, SaysSoIfItWaitsForAConnectionThatItHoldsItself) {
   postgres_options one = options;
   one.connections = 1;
-  one.connect_timeout = one.statement_timeout = 100ms;
+  one.connect_timeout = 2s;
+  one.statement_timeout = 100ms;
   postgres_store narrow(server().conninfo(), one);
   narrow.transact([&](store_transaction&) {
     const caught waited = error_of([&] { static_cast<void>(narrow.find("close", "a")); });
     EXPECT_EQ(sqlstate(waited), "53300");
-    EXPECT_THAT(waited.words, HasSubstr("each of 1 connections was in use for 200 ms"));
+    EXPECT_THAT(waited.words, HasSubstr("each of 1 connections was in use for 2100 ms"));
   });
 }
 

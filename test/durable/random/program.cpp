@@ -350,7 +350,7 @@ class world {
     const std::string text = text_of(what.error);
     note(where.name + " reports " + std::string(what.what) + ": " + text);
     wrong_if(calm_ && !(what.what == "store" && locked()), "without a fault, " + where.name + ": " + text);
-    wrong_if(text.find("57014") != std::string::npos, where.name + " waits for a lock: " + text);
+    wrong_if(text.find("SQLSTATE 57014") != std::string::npos, where.name + " waits for a lock: " + text);
   }
 
   [[nodiscard]] bool locked() const {
