@@ -126,7 +126,7 @@ class machine {
   [[nodiscard]] std::vector<upcoming> to_consume(std::size_t limit);
   /// The outcome: all but those in `got` are forgotten, and may be met again; `got` are over.
   void has_consumed(std::span<const upcoming> asked, std::span<const claimed> got, instant now) noexcept;
-  /// The store refuses what became of these: they are asked for again after `pause`, and do not keep others from it.
+  /// The store refuses what became of these: they are asked for again after `pause`, behind what is ready by then.
   void consume_later(std::span<const upcoming> asked, instant now, std::chrono::microseconds pause) noexcept;
   /// The store did not answer: the asked rows are ready as before.
   void has_not_asked(std::span<const upcoming> asked) noexcept;

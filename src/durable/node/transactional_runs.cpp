@@ -59,6 +59,9 @@ bool transactional_runs::run_ready() {
   if (rows.empty()) {
     return false;
   }
+  if (lost_alone_.size() > options_.batch) {  // of rows that went elsewhere
+    lost_alone_.clear();
+  }
   std::vector<claimed> got;
   const auto begin = std::chrono::steady_clock::now();
   bool worked = consume(rows, true, got);
@@ -68,13 +71,11 @@ bool transactional_runs::run_ready() {
   if (!worked && calls_.entered() && rows.size() == 1 && ++lost_alone_[rows.front().id] >= most_losses) {
     worked = consume(rows, false, got);
     if (!worked) {  // such as by a trigger, or for want of a right: others must not wait behind it
+      const instant now = store_.now();
       asked.answered();
-      machine_.consume_later(rows, store_.now(), aside);
+      machine_.consume_later(rows, now, aside);
       return false;
     }
-  }
-  if (lost_alone_.size() > options_.batch) {  // of rows that went elsewhere
-    lost_alone_.clear();
   }
   if (!worked) {
     consume_limit_ = 1;  // so that one that breaks its transaction stands alone

@@ -436,7 +436,8 @@ class MachineWithMuchRoom : public Machine {  // NOLINT(readability-identifier-n
   MachineWithMuchRoom() : Machine(100'000) {}
 };
 
-// One kind has no thread free, and a row of it is ready for a second; the backlog of the other must not wait for a sweep.
+// One kind has no thread free, and a row of it is ready for a second; the backlog of the other one must not wait for a
+// sweep.
 TEST_F(MachineWithMuchRoom, APassThatIsBrokenOffGoesOnWhereItStood) {
   read(0s, {});
   const instant sweep = zero + 31s;
