@@ -507,7 +507,7 @@ class delivery::node {
     while (!is_over && requests_.requests > 0) {  // they end by themselves, later if the machine is slow
       is_over = stop_within(500ms).finished;
     }
-    return is_over || stop_within(1s).finished;
+    return is_over || stop_within(3s).finished;  // a slow store may take as long for the ends
   }
 
  private:

@@ -626,7 +626,7 @@ exit_status serve(const desk& with) {
   });
   std::future<void> over = rest.get_future();
   std::thread waits(std::move(rest));
-  if (over.wait_until(std::max(*all.stopped + longest_end, std::chrono::steady_clock::now() + 1s)) !=
+  if (over.wait_until(std::max(*all.stopped + longest_end, std::chrono::steady_clock::now() + 3s)) !=
       std::future_status::ready) {
     end_without_store(with.err, !with.chosen.deliver.empty());
   }

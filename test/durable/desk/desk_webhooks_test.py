@@ -134,10 +134,12 @@ def receive(key_file, database, port, certificate=""):
 
 def must(is_true, *words):
     if not is_true:
-        sys.exit(f"not so: {words}")
+        caller = sys._getframe(1)
+        sys.exit(f"not so in {caller.f_code.co_name}, line {caller.f_lineno}: {words}")
 
 
-def wait_until(is_true, seconds, what):
+def wait_until(is_true, what, seconds=60):
+    """Waits, longer than any good run, on a machine that has much else to do."""
     last = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > last:
@@ -217,7 +219,7 @@ def answers_in_each_way(shop):
     server = shop.server({"verify": shop.kind(max_running=32)})
     put(server.port, "verify", PLANS)
     dead = {"conflict", "gone"}
-    wait_until(lambda: not shop.lines() and len(shop.lines("--state", "dead")) == len(dead), 30, "all are over")
+    wait_until(lambda: not shop.lines() and len(shop.lines("--state", "dead")) == len(dead), "all are over")
     must(server.end() == 0)
 
     runs = collections.defaultdict(list)
@@ -259,7 +261,7 @@ def a_foreign_key_is_refused(shop):
     key = shop.write("foreign.key", KEYS[1])
     server = shop.server({"verify": shop.kind(key_file=key, max_attempts=1)})
     put(server.port, "verify", ["done-foreign"])
-    wait_until(lambda: "401" in str(shop.lines("--state", "dead", "--key", "done-foreign")), 10, "the receiver refuses it")
+    wait_until(lambda: "401" in str(shop.lines("--state", "dead", "--key", "done-foreign")), "the receiver refuses it")
     must(server.end() == 0)
     must(not shop.rows("SELECT * FROM done WHERE key='done-foreign'"))
 
@@ -272,7 +274,7 @@ def a_receiver_with_two_keys_takes_either(shop):
                           "old": shop.kind(url=url, key_file="one.key")})
     for kind in ("new", "old"):
         put(server.port, kind, ["done-change"])
-    wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE key='done-change'")) == 2, 10, "both are taken")
+    wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE key='done-change'")) == 2, "both are taken")
     must(server.end() == 0)
     changing.shutdown()
 
@@ -287,7 +289,7 @@ def a_late_answer_brings_no_second_effect(shop):
     """The receiver has had its effect in time, and answers 200 when nobody waits for it any more."""
     server = shop.server({"verify": shop.kind(time_limit="1s")})
     put(server.port, "verify", LATE)
-    wait_until(lambda: len(shop.rows("SELECT * FROM late")) == len(LATE) and not shop.lines(), 30, "all are over")
+    wait_until(lambda: len(shop.rows("SELECT * FROM late")) == len(LATE) and not shop.lines(), "all are over")
     must(server.end() == 0)
     must(not shop.lines("--state", "dead"))
     must(sorted(shop.rows("SELECT * FROM late")) == [(key, 200) for key in LATE], shop.rows("SELECT * FROM late"))
@@ -306,32 +308,32 @@ def unix_time(text):
 
 
 def an_hour_of_failures_leads_to_one_effect(shop):
-    """The first two back-offs pass, since they are too short to be looked at for certain; `run-now` ends the others."""
+    """The first four back-offs pass, since they are too short to be looked at for certain; `run-now` ends the others."""
     server = shop.server({"verify": shop.kind(time_limit="20s")})
     put(server.port, "verify", ["hour"])
     hour = 0
     for attempt in range(1, FAILURES + 1):
-        wait_until(lambda: len(requests(shop, "hour")) >= attempt, 20, f"run {attempt} begins")
+        wait_until(lambda: len(requests(shop, "hour")) >= attempt, f"run {attempt} begins")
         begin = requests(shop, "hour")[attempt - 1][0]
-        if attempt <= 2:
-            wait_until(lambda: len(requests(shop, "hour")) > attempt, 20, "it runs again by itself")
+        if attempt <= 4:
+            wait_until(lambda: len(requests(shop, "hour")) > attempt, "it runs again by itself")
             known, body = requests(shop, "hour")[attempt]
             due = unix_time(body["due"])
             must(due <= known + 0.1, "not before the back-off", attempt, due, known)
         else:
-            wait_until(lambda: shop.lines("--state", "retrying"), 20, f"run {attempt} has failed")
+            wait_until(lambda: shop.lines("--state", "retrying"), f"run {attempt} has failed")
             known, line = time.time(), json.loads(shop.told("show", "verify", "hour", "--json"))[0]
             due = unix_time(line["due"])
             must(line["state"] == "retrying" and line["attempt"] == attempt, attempt, line)
             # Refused if it runs by now, or if a busy server keeps its row for three seconds.
             wait_until(lambda: shop.ends("run-now", "verify", "hour") == 0 or len(requests(shop, "hour")) > attempt,
-                       20, f"run {attempt + 1} is due")
+                       f"run {attempt + 1} is due")
         # The run has failed between `begin` and `known`. A fifth of the back-off may be left out; 0.1 s is for clocks.
         longest = min(2 ** (attempt - 1), 600)
         must(begin + 0.8 * longest - 0.1 <= due <= known + longest + 0.1, "the back-off", attempt, begin, due, known)
         hour += due - begin
     must(hour > 3600, hour)
-    wait_until(lambda: not shop.lines(), 20, "it is done")
+    wait_until(lambda: not shop.lines(), "it is done")
     must(server.end() == 0)
     must(not shop.lines("--state", "dead"))
     bodies = [body for _, body in requests(shop, "hour")]
@@ -359,16 +361,17 @@ def a_kind_that_hangs_holds_up_no_other(shop):
     """And what is under way when the server ends is given back within its patience."""
     server = shop.server({"stuck": shop.kind(max_running=8, time_limit="1h"), "free": shop.kind(max_running=1)})
     put(server.port, "stuck", [f"hangs-{number}" for number in range(16)], json.dumps({"payload": "x" * 2**20}))
-    wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running")) == 8, 20, "as many run as may")
+    wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running")) == 8, "as many run as may")
     put(server.port, "free", ["done-1", "done-2"])
-    wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE kind='free'")) == 2, 10, "the other kind is delivered")
+    wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE kind='free'")) == 2, "the other kind is delivered", 30)
     must(len(shop.lines("--kind", "stuck")) == 16)
     begin = time.monotonic()
     server.process.terminate()
-    wait_until(lambda: refuses_clients(server.port), 4, "it takes no client while it waits for webhooks")
+    wait_until(lambda: refuses_clients(server.port), "it takes no client while it waits for webhooks", 4)
     must(server.process.wait() == 0)
     must(time.monotonic() - begin < 20)
-    must({line["state"] for line in shop.lines("--kind", "stuck")} <= {"waiting", "pending", "retrying"})
+    states = {line["state"] for line in shop.lines("--kind", "stuck")}
+    must(states <= {"waiting", "pending", "retrying"}, states)
     shop.told("cancel", "--kind", "stuck", "--yes")
 
 
@@ -387,7 +390,7 @@ def has_files_for_all_requests(shop):
     stuck = shop.kind(url=f"http://127.0.0.1:{silent.server_port}/", max_running=100, time_limit="1h")
     server = shop.server({"stuck": stuck}, limits="ulimit -Sn 200")
     put(server.port, "stuck", [f"file-{number}" for number in range(100)])
-    wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running", "--limit", "200")) == 100, 20, "all run")
+    wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running", "--limit", "200")) == 100, "all run")
     put(server.port, "stuck", ["file-more"])
     must(server.end() == 0)
     must(not shop.lines("--kind", "stuck", "--state", "retrying"))
@@ -411,8 +414,8 @@ def speaks_tls(shop):
                           "unknown": shop.kind(url=url, max_attempts=1, time_limit="10s")})
     put(server.port, "known", ["done-tls"])
     put(server.port, "unknown", ["done-nobody"])
-    wait_until(lambda: "certificate" in str(shop.lines("--state", "dead", "--key", "done-nobody")), 20, "it is refused")
-    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-tls'"), 20, "it is delivered")
+    wait_until(lambda: "certificate" in str(shop.lines("--state", "dead", "--key", "done-nobody")), "it is refused")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-tls'"), "it is delivered")
     must(server.end() == 0)
     must(not shop.rows("SELECT * FROM seen WHERE key='done-nobody'"))
     secure.kill()
@@ -423,7 +426,7 @@ def keeps_its_name_and_its_drain(shop):
     options = {"kept": shop.kind()}, "--node", "shop-1"
     server = shop.server(*options)
     put(server.port, "kept", ["done-before"])
-    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-before'"), 10, "it is delivered")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-before'"), "it is delivered")
     shop.told("drain", "shop-1", "--wait", "20")
     must(server.end() == 0)
     server = shop.server(*options)
@@ -432,7 +435,7 @@ def keeps_its_name_and_its_drain(shop):
     must([line["state"] for line in shop.lines("--kind", "kept")] == ["waiting"])
     must([each["node"] for each in json.loads(shop.told("status", "--json"))["drained"]] == ["shop-1"])
     shop.told("drain", "shop-1", "--end")
-    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), 10, "it is delivered after the drain")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='done-drained'"), "it is delivered after the drain")
     must(server.end() == 0)
 
 
@@ -449,15 +452,14 @@ def a_name_that_nobody_knows_is_given_up_in_time(shop):
     server = shop.server(kinds, environment={**os.environ, "LD_PRELOAD": library, "SLOW_NAMES_ASKED": str(asked),
                                              "ASAN_OPTIONS": sanitizer})
     put(server.port, "lost", ["done-lost"])
-    begin = time.monotonic()
-    wait_until(lambda: shop.lines("--state", "dead"), 20, "the request is given up")
+    wait_until(lambda: shop.lines("--state", "dead"), "the request is given up")
     must("timed out" in shop.lines("--state", "dead")[0]["error"], shop.lines("--state", "dead"))
-    must(asked.exists() and time.monotonic() - begin < 20)
+    must(asked.exists())
     put(server.port, "under_way", ["done-lost"])
-    wait_until(lambda: shop.lines("--state", "running"), 10, "it runs")
+    wait_until(lambda: shop.lines("--state", "running"), "it runs")
     begin = time.monotonic()
     must(server.end() == 0)
-    must(time.monotonic() - begin < 20, "a look-up takes two minutes")
+    must(time.monotonic() - begin < 60, "a look-up takes two minutes")
 
 
 class Network:
@@ -511,16 +513,16 @@ def ends_though_the_store_is_away(shop):
     with store_that_goes_away(shop) as (shop.store, take_away):
         server = shop.server(*options)
         put(server.port, "away", ["hangs-away"])
-        wait_until(lambda: shop.rows("SELECT * FROM seen WHERE key='hangs-away'"), 10, "it runs")
+        wait_until(lambda: shop.rows("SELECT * FROM seen WHERE key='hangs-away'"), "it runs")
         take_away()
         begin = time.monotonic()
         must(server.end() == 0)
         took = time.monotonic() - begin
-        must(took < 9, "some 7 s, and time for a slow machine", took)
+        must(took < 12, "some 9 s, and time for a slow machine", took)
     shop.store = usual
     must(not shop.rows("SELECT * FROM done WHERE key='hangs-away'"))
     server = shop.server(*options)
-    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='hangs-away'"), 40, "it runs again")
+    wait_until(lambda: shop.rows("SELECT * FROM done WHERE key='hangs-away'"), "it runs again")
     must(server.end() == 0)
 
 
@@ -586,7 +588,7 @@ def works_as_the_example_of_its_page(shop):
             address = next(line for line in all_of_it.stdout if line.startswith("http"))
             put(int(address.rstrip("/\n").split(":")[-1]), "verify", ["order-17"])
             pending = [shop.desk, "list", f"sqlite:{folder}/orders.db"]
-            wait_until(lambda: subprocess.run(pending, capture_output=True).returncode == 1, 20, "it delivers")
+            wait_until(lambda: subprocess.run(pending, capture_output=True).returncode == 1, "it delivers")
         finally:
             os.killpg(all_of_it.pid, signal.SIGKILL)
     with sqlite3.connect(folder / "shop.db") as other:
@@ -602,11 +604,11 @@ def torture(shop, checks):
     before = len(shop.rows("SELECT * FROM done"))
     for kill in range(kills):
         put(server.port, "verify", [f"any-{number}" for number in range(checks * kill // kills, checks * (kill + 1) // kills)])
-        wait_until(lambda: shop.lines("--state", "running"), 20, "a check runs")
+        wait_until(lambda: shop.lines("--state", "running"), "a check runs")
         server.kill()
         server.start()
         print(f"    {checks * (kill + 1) // kills} of {checks} checks", file=sys.stderr)
-    wait_until(lambda: not shop.lines(), 150 + checks / 20, "all are delivered")
+    wait_until(lambda: not shop.lines(), "all are delivered", 150 + checks / 20)
     must(server.end() == 0)
     twice = shop.rows("SELECT key FROM done GROUP BY kind, key HAVING count(*) > 1")
     done = len(shop.rows("SELECT * FROM done")) - before
@@ -656,7 +658,7 @@ def test(desk, checks, database_of):
             store = database_of(f"webhooks_{number}") or f"sqlite:{folder}/checks.db"
             running.append(threads.submit(run_beside, desk, cases, store, folder))
         try:
-            for each in running:
+            for each in concurrent.futures.as_completed(running):
                 each.result()
         finally:
             for process in Process.running:
