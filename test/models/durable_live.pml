@@ -3,15 +3,17 @@
  * One key, for ever: as soon as its check is gone, a new one is scheduled. This node looks at each poll, unless it is
  * stopped, for STALL polls at most. Another node claims, extends, ends and dies as it likes, and a user locks the row,
  * moves it, or has inserted it in a transaction that commits late. Claims of this node may be refused, fail, or be done
- * without an answer. What was committed later than a look-ahead after its deadline is met by a sweep only (LATE).
+ * without an answer. What was committed later than a look-ahead after its deadline is met by a sweep only (LATE). Each
+ * other look may be broken off before it comes to the row (BREAKS).
  *
  * Times are relative, in polls. An age is the time since a deadline plus FUTURE, and ends at OLD.
  *
  * A check that is due, that nobody holds, and that nobody has locked is claimed within a poll; with LATE, until the
- * next sweep is over. So it runs, since all but this node may die.
+ * next sweep is over; with BREAKS, within two polls. So it runs, since all but this node may die.
  *
  * right:
  * right: LATE SWEEP=4
+ * right: BREAKS
  * large right: LOOK_AHEAD=3 LEASE=6 STALL=9
  * wrong: NO_MISSED_CLAIM: a claim that was refused is forgotten
  * wrong: NO_MISSED_END: a run whose end was refused is forgotten
@@ -23,6 +25,7 @@
  * wrong: CLAIMS_PENDING_ONLY: what a dead node has held is left
  * wrong: ASKS_ONCE: a claim that was refused is not given up
  * wrong: LATE SWEEP=4 NO_SWEEP: nobody sweeps
+ * wrong: BREAKS NO_REST: what a look has not come to is forgotten
  */
 
 #ifndef LOOK_AHEAD
@@ -36,6 +39,8 @@
 #endif
 #ifdef LATE
 #define MOST_LATE (SWEEP + 1)
+#elif defined(BREAKS)
+#define MOST_LATE 2
 #else
 #define MOST_LATE 1
 #endif
@@ -69,6 +74,9 @@ byte since = 0;   /* the last pass */
 #define RESTS 2
 byte turn = LOOKS;
 byte stopped = 0;
+#ifdef BREAKS
+bool is_broken = false; /* the last look */
+#endif
 #ifdef LATE
 byte sweep = 0; /* until the next */
 #endif
@@ -173,10 +181,12 @@ inline learn() {
 #define reaches_back (since + back)
 #endif
 #if defined(LATE) && !defined(NO_SWEEP)
-#define is_read (age <= reaches_back || age <= missed || age <= its_age || sweep == 0)
+#define is_read (age <= reaches_back || age <= missed || sweep == 0)
 #else
-#define is_read (age <= reaches_back || age <= missed || age <= its_age)
+#define is_read (age <= reaches_back || age <= missed)
 #endif
+
+#define waits (where == WAITING || where == READY)
 
 inline look() {
   bool found;
@@ -186,15 +196,26 @@ inline look() {
 #ifdef LATE
   sweep = (sweep == 0 -> SWEEP : sweep);
 #endif
+#ifdef BREAKS
   if
-  :: found && left >= LOOK_AHEAD && (where == UNKNOWN || where == WAITING) ->
+  :: found && !is_broken ->
+     is_broken = true;
+     found = false;
+#ifndef NO_REST
+     missed = age
+#endif
+  :: is_broken = false
+  fi;
+#endif
+  if
+  :: found && left >= LOOK_AHEAD && (where == UNKNOWN || waits) ->
 #ifndef NO_MISSED_LEASE
      missed = age;
 #endif
      forget()
   :: found && left < LOOK_AHEAD && where == UNKNOWN -> learn()
 #ifndef NO_LOOK_AT_WHAT_IS_KNOWN
-  :: found && left < LOOK_AHEAD && where == WAITING -> learn()
+  :: found && left < LOOK_AHEAD && waits -> learn()
 #endif
   :: else
   fi;

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "timing_wheel/detail/export.hpp"
@@ -57,6 +58,9 @@ struct read_range {
   /// for that node every kind is paused. A range without kinds asks only for what is paused.
   std::vector<std::string>* paused = nullptr;
   std::string_view node = {};  ///< The node that reads. Empty: a node that cannot be drained.
+  /// If set: the store may read only the first rows of the range, such as when it has looked at many of other kinds.
+  /// Then it sets this to (due, id) of the last row that it has looked at, where the next page begins.
+  std::optional<std::pair<instant, std::int64_t>>* stopped_at = nullptr;
 };
 
 /// A kind of which a check is late.
@@ -354,6 +358,9 @@ class TIMING_WHEEL_EXPORT store_transaction : public transaction {
   /// `rollback_to_savepoint` still works after a throw, the run counts as a retry; otherwise the store has failed. This
   /// call sends nothing to a server. By default it does nothing.
   virtual void check_open() {}
+  /// Whether the statements of a handler have ended the transaction, perhaps by `COMMIT`. Then a node schedules again,
+  /// by their keys, the checks that the transaction has consumed and whose handlers have not begun. By default: false.
+  [[nodiscard]] virtual bool was_ended() const noexcept { return false; }
 };
 
 /// What a store has done since it was made.

@@ -31,15 +31,6 @@ void known_rows::forget(timer_number number) noexcept {
   free_ = number;
 }
 
-instant known_rows::earliest_due(instant limit) const noexcept {
-  for (const known_row& which : rows_) {
-    if (which.at != stage::none) {
-      limit = std::min(limit, which.what.due);
-    }
-  }
-  return limit;
-}
-
 bool known_rows::invariants_hold() const {
   std::size_t unused = 0;
   for (timer_number at = free_; at != nobody && unused <= rows_.size(); at = rows_[at].next) {

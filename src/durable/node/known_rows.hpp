@@ -64,8 +64,6 @@ class known_rows {
   [[nodiscard]] std::size_t size() const noexcept { return by_id_.size(); }
   /// Numbers of known rows are below it.
   [[nodiscard]] timer_number numbers() const noexcept { return static_cast<timer_number>(rows_.size()); }
-  /// The earliest deadline of all rows, but at most `limit`. Complexity: O(rows).
-  [[nodiscard]] instant earliest_due(instant limit) const noexcept;
 
   /// Complexity: O(rows).
   [[nodiscard]] bool invariants_hold() const;

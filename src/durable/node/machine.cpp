@@ -110,7 +110,7 @@ void machine::is_due(timer_number number) noexcept {
 }
 
 void machine::miss(timer_number number) noexcept {
-  reader_.miss(rows_[number].what.due);
+  reader_.miss(rows_[number].what.kind, rows_[number].what.due);
   rows_.forget(number);
 }
 
@@ -129,7 +129,7 @@ void machine::expect(const upcoming& row, instant now, instant not_before) noexc
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as if there were no room
   }
   if (row.due < seen_until) {
-    reader_.miss(row.due);
+    reader_.miss(row.kind, row.due);
   }
 }
 
@@ -196,7 +196,7 @@ void machine::meet(const upcoming& one, const read_range& read, instant now) {
   const bool is_known = number != nobody;
   const bool waits = is_known && (rows_[number].at == stage::waiting || rows_[number].at == stage::ready);
   if (one.lease >= read.until) {  // another node's for long: met again by a later pass
-    reader_.miss(one.due);
+    reader_.miss(one.kind, one.due);
     if (waits) {
       take_out(number);
       rows_.forget(number);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "durable/node/share_hold.hpp"
@@ -26,12 +27,13 @@ read_range reader::page(instant from, std::int64_t after, instant now) const {
           .kinds = names_read_};
 }
 
-// Those whose quota is used up, up to twice of it; or the others. \returns whether there are any.
+// Those that the pass has left out, up to twice the quota; or the others. \returns whether there are any.
 bool reader::choose_kinds(bool of_full_ones) {
   kinds_read_.clear();
   names_read_.clear();
   for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
-    if (rows_.full(kind) == of_full_ones && rows_.has_room(kind) && !paused_[kind]) {
+    const bool is_full = parts_[kind].left_out || rows_.full(kind);
+    if (is_full == of_full_ones && rows_.has_room(kind) && !parts_[kind].paused) {
       kinds_read_.push_back(kind);
       names_read_.push_back(kinds_[kind].name);
     }
@@ -41,13 +43,14 @@ bool reader::choose_kinds(bool of_full_ones) {
 
 bool reader::hungry() const noexcept {
   for (std::uint32_t kind = 0; kind < kinds_.size(); ++kind) {
-    if (left_out_[kind] && rows_.half_empty(kind)) {
+    if (parts_[kind].left_out && rows_.half_empty(kind)) {
       return true;
     }
   }
   return false;
 }
 
+// Of a kind of which nothing was missed.
 instant reader::low_water(instant now, bool has_shares) const noexcept {
   using std::chrono::microseconds;
   // What others leave is seen for a second, and for two polls, after it became anybody's.
@@ -55,24 +58,33 @@ instant reader::low_water(instant now, bool has_shares) const noexcept {
   const microseconds seen = grace + std::max<microseconds>(grace, 2 * options_.poll);
   constexpr std::chrono::seconds late_commit(1);  // how long after its deadline a row may be committed, without a sweep
   const microseconds back = std::max<microseconds>(options_.look_ahead, has_shares ? seen : late_commit);
-  const instant low = std::min(saturating_add(std::min(now, passed_), -back), missed_);
-  return rows_.earliest_due(low);
+  return saturating_add(std::min(now, pass_began_), -back);
 }
 
 void reader::begin_pass(instant now, bool has_shares, bool busy) {
-  passing_ = true;
-  pass_began_ = now;
-  cursor_id_ = before_all;
   const bool sweeps = now >= next_sweep_;
   if (sweeps) {
-    cursor_due_ = instant::min();
     next_sweep_ = now + options_.sweep;
-  } else {
-    cursor_due_ = low_water(now, has_shares);
   }
-  helps_ = sweeps || !busy || ++looks_ % 4 == 0;
-  missed_ = helps_ ? instant::max() : cursor_due_;  // what is left out now is in the range of the next that helps
-  left_out_.assign(kinds_.size(), false);
+  const instant low = sweeps ? instant::min() : low_water(now, has_shares);
+  helps_ = sweeps || !busy || !has_shares || ++looks_ % 4 == 0;
+  for (part& of : parts_) {
+    of.from = std::min(low, of.missed);
+    of.missed = helps_ ? instant::max() : of.from;  // what is left out now is in the range of the next that helps
+    of.left_out = false;
+  }
+  passing_ = true;
+  pass_began_ = now;
+  cursor_due_ = instant::min();
+  cursor_id_ = before_all;
+}
+
+// What is behind the cursor was not read.
+void reader::break_off() noexcept {
+  for (std::uint32_t kind = 0; passing_ && kind < kinds_.size(); ++kind) {
+    miss(kind, std::max(cursor_due_, parts_[kind].from));
+  }
+  passing_ = false;
 }
 
 std::optional<read_range> reader::next_page(instant now) {
@@ -82,16 +94,27 @@ std::optional<read_range> reader::next_page(instant now) {
     return page(now - options_.look_ahead, before_all, now);
   }
   for (std::uint32_t kind = 0; passing_ && kind < kinds_.size(); ++kind) {
-    if (rows_.full(kind) && !left_out_[kind]) {
-      leave_out(kind, cursor_due_);
+    if (rows_.full(kind) && !parts_[kind].left_out) {
+      leave_out(kind, std::max(cursor_due_, parts_[kind].from));
     }
   }
   passing_ = passing_ && choose_kinds(false);
   if (!passing_) {
     return std::nullopt;
   }
+  instant first = instant::max();
+  for (const std::uint32_t kind : kinds_read_) {
+    first = std::min(first, parts_[kind].from);
+  }
+  if (first > cursor_due_) {
+    cursor_due_ = first;
+    cursor_id_ = before_all;
+  }
   reading_pass_ = true;
-  return page(cursor_due_, cursor_id_, now);
+  read_range which = page(cursor_due_, cursor_id_, now);
+  stopped_at_.reset();
+  which.stopped_at = &stopped_at_;
+  return which;
 }
 
 std::optional<read_range> reader::next(instant now, const std::optional<std::vector<std::int16_t>>& shares,
@@ -104,7 +127,11 @@ std::optional<read_range> reader::next(instant now, const std::optional<std::vec
     next_poll_ = now + options_.poll;
     look_due_ = true;
   }
-  if (!passing_ && (polls || hungry())) {
+  const bool is_hungry = hungry();
+  if (is_hungry) {
+    break_off();
+  }
+  if (!passing_ && (polls || is_hungry)) {
     begin_pass(now, shares.has_value(), busy);
   }
   std::optional<read_range> which = next_page(now);
@@ -123,28 +150,28 @@ void reader::has_read(const read_range& read, std::span<const upcoming> found) {
   if (!reading_pass_) {
     return;
   }
-  passing_ = found.size() == read.limit;
-  if (passing_) {
+  passing_ = stopped_at_ || found.size() == read.limit;
+  if (stopped_at_) {
+    std::tie(cursor_due_, cursor_id_) = *stopped_at_;
+  } else if (passing_) {
     cursor_due_ = found.back().due;
     cursor_id_ = found.back().id;
-  } else {
-    passed_ = pass_began_;
   }
 }
 
 void reader::pause(std::uint32_t kind) noexcept {
-  paused_[kind] = true;
-  left_out_[kind] = false;
+  parts_[kind].paused = true;
+  parts_[kind].left_out = false;
 }
 
 void reader::resume(std::uint32_t kind, instant now) noexcept {
-  paused_[kind] = false;
+  parts_[kind].paused = false;
   read_anew(now);
 }
 
 void reader::leave_out(std::uint32_t kind, instant due) noexcept {
-  left_out_[kind] = true;
-  miss(due);
+  parts_[kind].left_out = true;
+  miss(kind, due);
 }
 
 void reader::read_anew(instant now) noexcept {
@@ -153,16 +180,13 @@ void reader::read_anew(instant now) noexcept {
 }
 
 void reader::read_soon(instant now) noexcept {
-  if (passing_) {
-    miss(cursor_due_);  // what is behind it was not read
-  }
+  break_off();
   next_poll_ = now;
-  passing_ = false;
 }
 
 bool reader::invariants_hold() const {
-  const bool any_left_out = std::find(left_out_.begin(), left_out_.end(), true) != left_out_.end();
-  return (!any_left_out || missed_ != instant::max()) &&
+  return std::none_of(parts_.begin(), parts_.end(),
+                      [](const part& of) { return of.left_out && of.missed == instant::max(); }) &&
          std::equal(kinds_read_.begin(), kinds_read_.end(), names_read_.begin(), names_read_.end(),
                     [this](std::uint32_t kind, const std::string& name) { return kinds_[kind].name == name; });
 }

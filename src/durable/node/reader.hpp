@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "durable/node/known_rows.hpp"
@@ -18,32 +19,31 @@ namespace timing_wheel::durable {
 ///
 /// A **pass** goes from the low-water mark to the end of the look-ahead, page by page; one begins at every poll, and,
 /// at every sweep, at the beginning of the table. A pass leaves out the kinds whose quota is used up; for these a poll
-/// reads the look-ahead alone. When half of such a quota is free, a pass begins at once. What a pass left out, or could
-/// not keep, is **missed**. A kind that is paused is not read. Where there is nothing to read at a poll, a page without
-/// kinds asks what is paused.
+/// reads the look-ahead alone. When half of such a quota is free, a pass begins at once. What a pass left out, could
+/// not keep, or did not come to, is **missed**. A kind that is paused is not read. Where there is nothing to read at a
+/// poll, a page without kinds asks what is paused.
 ///
-/// Example, look-ahead 1 s, poll 250 ms: after a pass that began at 9.75 s, and with nothing known or missed, the pass
-/// of 10 s reads from 8.75 s until 11 s.
+/// Each kind has a low-water mark of its own, and a pass begins at the first of them. When a kind is left out, the pass
+/// goes on at the first mark of the others, so the backlog of one kind is not read for the others.
+///
+/// Example, look-ahead 1 s, poll 250 ms: after a pass that began at 9.75 s, and with nothing missed, the pass of 10 s
+/// reads from 8.75 s until 11 s.
 ///
 /// Invariants; `invariants_hold()` checks 3 and 4:
 /// 1. The cursor only rises within a pass.
-/// 2. The low-water mark lies before each known row, before what was missed, and a look-ahead, at least a second,
-///    before the begin of the last pass that came to its end.
-/// 3. If a kind was left out, then something was missed: so the next pass begins there at the latest.
+/// 2. The low-water mark of a kind lies before what was missed of it, and a look-ahead, at least a second, before the
+///    begin of the last pass.
+/// 3. If a kind was left out, then something of it was missed: so the next pass begins there at the latest.
 /// 4. A page is of the kinds whose names it has.
+///
+/// A known row does not hold the mark: it is claimed, or asked for and then missed. So a run may take hours.
 ///
 /// Thread safety: as a plain object.
 class reader {
  public:
   /// All but `now` must outlive it.
   reader(const scheduler_options& options, const std::vector<kind_rules>& kinds, const known_rows& rows, instant now)
-      : options_(options),
-        kinds_(kinds),
-        rows_(rows),
-        next_poll_(now),
-        next_sweep_(now),
-        left_out_(kinds.size()),
-        paused_(kinds.size()) {}
+      : options_(options), kinds_(kinds), rows_(rows), next_poll_(now), next_sweep_(now), parts_(kinds.size()) {}
 
   /// Whether a page is to be read now, and which. It stays valid until the next call.
   /// \param shares those that this node reads; none: it reads all.
@@ -62,10 +62,10 @@ class reader {
   /// Rows of that kind are not read any more; or again, all of them, at once.
   void pause(std::uint32_t kind) noexcept;
   void resume(std::uint32_t kind, instant now) noexcept;
-  [[nodiscard]] bool is_paused(std::uint32_t kind) const noexcept { return paused_[kind]; }
+  [[nodiscard]] bool is_paused(std::uint32_t kind) const noexcept { return parts_[kind].paused; }
 
-  /// A row of that deadline is to be met again, although it is not known.
-  void miss(instant due) noexcept { missed_ = std::min(missed_, due); }
+  /// A row of that kind and deadline is to be met again, although it is not known.
+  void miss(std::uint32_t kind, instant due) noexcept { parts_[kind].missed = std::min(parts_[kind].missed, due); }
   /// There was no room for a row of that kind.
   void leave_out(std::uint32_t kind, instant due) noexcept;
 
@@ -73,7 +73,7 @@ class reader {
   void sweep(instant now) noexcept { next_sweep_ = now; }
   /// A pass from the beginning of the table is to begin at once.
   void read_anew(instant now) noexcept;
-  /// A pass from the low-water mark is to begin at once.
+  /// A pass from the low-water marks is to begin at once.
   void read_soon(instant now) noexcept;
   /// The clock was set back.
   void restart(instant now) noexcept { read_anew(now); }
@@ -84,10 +84,19 @@ class reader {
   [[nodiscard]] bool invariants_hold() const;
 
  private:
+  // Of a kind, in the passes.
+  struct part {
+    instant from{};                   // where it begins in this pass
+    instant missed = instant::max();  // the earliest row, since this pass began
+    bool left_out = false;            // for its quota
+    bool paused = false;
+  };
+
   [[nodiscard]] bool hungry() const noexcept;
   [[nodiscard]] bool choose_kinds(bool of_full_ones);
   [[nodiscard]] instant low_water(instant now, bool has_shares) const noexcept;
   void begin_pass(instant now, bool has_shares, bool busy);
+  void break_off() noexcept;
   [[nodiscard]] std::optional<read_range> next_page(instant now);
   [[nodiscard]] read_range page(instant from, std::int64_t after, instant now) const;
 
@@ -101,19 +110,17 @@ class reader {
   bool helps_ = true;      // this pass reads what is overdue, whosever it is
   unsigned looks_ = 0;     // passes begun with enough to do
 
-  instant missed_ = instant::max();  // the earliest row, since the last pass began
-  instant passed_ = instant::min();  // when the last pass that came to its end began
-  instant pass_began_ = instant::min();
+  std::vector<part> parts_;              // by kind
+  instant pass_began_ = instant::min();  // the last one
   bool passing_ = false;
   instant cursor_due_{};
   std::int64_t cursor_id_ = 0;
-  std::vector<bool> left_out_;  // by kind: of the last pass, for its quota
-  std::vector<bool> paused_;    // by kind
 
-  std::size_t page_size_ = 0;              // of the page that is being read, at most
-  bool reading_pass_ = false;              // the page that is being read belongs to the pass
-  std::vector<std::uint32_t> kinds_read_;  // by the page that is being read
-  std::vector<std::string> names_read_;    // of these
+  std::size_t page_size_ = 0;                                   // of the page that is being read, at most
+  std::optional<std::pair<instant, std::int64_t>> stopped_at_;  // what the store says of that page
+  bool reading_pass_ = false;                                   // the page that is being read belongs to the pass
+  std::vector<std::uint32_t> kinds_read_;                       // by the page that is being read
+  std::vector<std::string> names_read_;                         // of these
 };
 
 }  // namespace timing_wheel::durable

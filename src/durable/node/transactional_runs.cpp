@@ -1,6 +1,7 @@
 #include "durable/node/transactional_runs.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "durable/store/fail_point.hpp"
@@ -51,7 +52,7 @@ transactional_runs::transactional_runs(store& where, const scheduler_options& op
       done_in_a_row_(handlers.size(), 8 * options.batch) {}
 
 bool transactional_runs::run_ready() {
-  if (machine_.resting(store_.now())) {
+  if (machine_.resting(store_.now()) || !schedule_left_behind()) {
     return false;
   }
   asked_rows asked(machine_, machine_.to_consume(consume_limit_));
@@ -79,6 +80,7 @@ bool transactional_runs::run_ready() {
   }
   if (!worked) {
     consume_limit_ = 1;  // so that one that breaks its transaction stands alone
+    schedule_left_behind();
     return false;
   }
   asked.answered();
@@ -108,7 +110,7 @@ bool transactional_runs::consume(std::span<const upcoming> asked, bool with_hand
       if (with_handlers) {
         consumed_ = waiting_ = got;
         const waiting_checks told(open, [this](auto kind, auto key) { return due_of_waiting(kind, key); });
-        run_all(got, open);
+        run_all_or_leave_behind(got, open);
       } else {
         for (const claimed& one : got) {
           const outcome said = retry(why);
@@ -125,6 +127,44 @@ bool transactional_runs::consume(std::span<const upcoming> asked, bool with_hand
     TIMING_WHEEL_FAIL_POINT("node.after_commit_of_transactional");
   }
   return worked;
+}
+
+void transactional_runs::run_all_or_leave_behind(std::vector<claimed>& got, store_transaction& open) {
+  left_behind_.reserve(got.size());
+  try {
+    run_all(got, open);
+  } catch (...) {
+    if (open.was_ended()) {
+      std::move(got.end() - static_cast<std::ptrdiff_t>(waiting_.size()), got.end(), std::back_inserter(left_behind_));
+    }
+    throw;
+  }
+}
+
+// Where a handler has rolled back, and not committed, they are there. \returns whether that has worked.
+bool transactional_runs::schedule_left_behind() {
+  if (left_behind_.empty()) {
+    return true;
+  }
+  std::vector<request> all;
+  std::vector<append_op> ops(left_behind_.size());
+  for (const claimed& one : left_behind_) {
+    all.push_back({.kind = machine_.kinds()[one.kind].name, .key = one.key, .payload = one.payload, .due = one.due});
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    ops[i].asked = &all[i];
+  }
+  if (!calls_.tried(true, [&] { store_.transact([&](store_transaction& open) { open.append(ops); }); })) {
+    return false;
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].result.inserted) {
+      const claimed& one = left_behind_[i];
+      machine_.expect({ops[i].id, ops[i].result.due, {}, one.kind, 0, one.payload.size()}, calls_.answered_at());
+    }
+  }
+  left_behind_.clear();
+  return true;
 }
 
 // As many as are likely to take `transaction_time`.

@@ -30,6 +30,8 @@ namespace timing_wheel::durable {
 /// Invariant: if a transaction commits, each check that it has consumed was done; or the transaction has undone what
 /// the run did, and has put the check back, or buried it.
 ///
+/// If a handler commits, the checks behind it in the transaction are gone without a run. They are scheduled again.
+///
 /// **Memory.** All that a transaction and its outcome need is taken before the commit.
 ///
 /// Thread safety: as a plain object.
@@ -61,6 +63,8 @@ class transactional_runs {
   };
 
   bool consume(std::span<const upcoming> asked, bool with_handlers, std::vector<claimed>& got);
+  void run_all_or_leave_behind(std::vector<claimed>& got, store_transaction& open);
+  bool schedule_left_behind();
   void adapt(std::size_t took, std::chrono::steady_clock::duration time);
   void run_all(const std::vector<claimed>& got, store_transaction& open);
   void run_batch(const batch_handler& handler, std::span<const claimed> some, store_transaction& open,
@@ -90,6 +94,7 @@ class transactional_runs {
   std::size_t consume_limit_ = 16;
   std::unordered_map<std::int64_t, unsigned> lost_alone_;  // how often the transaction of that row alone has failed
   std::vector<std::size_t> done_in_a_row_;                 // by kind: runs since one was not done
+  std::vector<claimed> left_behind_;                       // a handler has ended the transaction before they began
   // By the transaction that is open.
   std::vector<row_put_back> put_back_;
   std::vector<std::uint32_t> died_;  // their kinds

@@ -220,9 +220,10 @@ void connection::run_long(const char* doing, const std::string& text, std::chron
   wait(doing);
 }
 
-void connection::commit() {
+void connection::commit(const char* before) {
   const kept_warning warned(connection_);
-  const result ended = run("committing", sql::commit, 1);
+  const std::string both = before == nullptr ? std::string() : std::string(before) + ";" + sql::commit;
+  const result ended = before == nullptr ? run("committing", sql::commit, 1) : run("committing", both, 2);
   if (std::string_view(PQcmdStatus(ended.get())) != "COMMIT") {
     fail("committing", "40000", "the server has rolled back");
   }
@@ -325,7 +326,8 @@ result connection::wait(const char* doing) {
       if (!works()) {
         break;  // else libpq goes on with words of its own
       }
-    } else if (!rows || PQresultStatus(next.get()) == PGRES_TUPLES_OK) {
+    } else if (!rows || PQresultStatus(rows.get()) != PGRES_TUPLES_OK ||
+               PQresultStatus(next.get()) == PGRES_TUPLES_OK) {
       rows = std::move(next);
     }
   }

@@ -89,9 +89,9 @@ class connection {
   /// it is cancelled. \throws timer_error
   void run_long(const char* doing, const std::string& text, std::chrono::seconds longest,
                 const std::function<bool()>& is_over);
-  /// Commits. A server that gives up waiting for its synchronous standby says so by a warning only: that is an error.
-  /// \throws timer_error
-  void commit();
+  /// Commits, after a statement `before` in the same message, if there is one. A server that gives up waiting for its
+  /// synchronous standby says so by a warning only: that is an error. \throws timer_error
+  void commit(const char* before);
 
   /// Whether the server has refused what it takes on a new connection: it is a standby, or was one when the name led
   /// to it, or somebody has deallocated the statements.

@@ -403,6 +403,10 @@ void postgres_store::implementation::read_ahead(const read_range& which, std::ve
     if (!end) {
       return;
     }
+    if (which.stopped_at != nullptr) {
+      *which.stopped_at = end;
+      return;
+    }
     std::tie(page.from, page.after_id) = *end;
     page.paused = nullptr;
   } while (found.size() < limit);

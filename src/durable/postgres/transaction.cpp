@@ -256,7 +256,7 @@ void writing_transaction::commit() {
   if (answers_of_others_ && !wrote_) {
     look(sql::await_standby, {});
   }
-  connection_.commit();
+  connection_.commit(std::exchange(part_has_ended_, false) ? sql::release_savepoint : nullptr);
   if (wrote_) {
     rules_.counts->commits.fetch_add(1, std::memory_order_relaxed);
   }
@@ -465,7 +465,13 @@ void writing_transaction::own_savepoint() { set_savepoint({}, 0); }
 void writing_transaction::set_savepoint(const std::string& before, unsigned statements) {
   const bool ends = std::exchange(part_has_ended_, false);
   std::string text = ends ? std::string(sql::release_savepoint) + ";" : std::string();
-  connection_.run("setting a savepoint", text.append(before).append(sql::savepoint), 1 + (ends ? 1U : 0U) + statements);
+  text.append(before).append(sql::savepoint);
+  try {
+    connection_.run("setting a savepoint", text, 1 + (ends ? 1U : 0U) + statements);
+  } catch (const timer_error& error) {
+    has_lost_its_part_ = error.code() == code_of("3B001");
+    throw;
+  }
 }
 
 void writing_transaction::rollback_to_savepoint() {

@@ -84,6 +84,9 @@ class writing_transaction final : public store_transaction {
   void own_savepoint() override;
   void rollback_to_savepoint() override;
   void release_savepoint() override;
+  [[nodiscard]] bool was_ended() const noexcept override {
+    return has_lost_its_part_ || connection_.transaction() == PQTRANS_IDLE;
+  }
   void check_open() override;
 
   [[nodiscard]] std::vector<stored_check> list(const check_range& range) override;
@@ -130,8 +133,9 @@ class writing_transaction final : public store_transaction {
   bool wrote_ = false;
   bool answers_of_others_ = false;  // tells the caller what another transaction has done
   bool planner_is_ours_ = true;
-  bool savepoint_is_set_ = false;  // and nothing has been done since
-  bool part_has_ended_ = false;    // released, and the server has not been told yet
+  bool savepoint_is_set_ = false;   // and nothing has been done since
+  bool has_lost_its_part_ = false;  // the savepoint is gone, so this is another transaction
+  bool part_has_ended_ = false;     // released, and the server has not been told yet
 };
 
 }  // namespace timing_wheel::durable::postgres

@@ -325,6 +325,34 @@ TEST_F(PostgresStore, SaysSoIfAHandlerEndedOrBrokeTheTransaction) {
   EXPECT_TRUE(put(store, "a").inserted);
 }
 
+// At the first run of its check.
+TEST_F(PostgresStore, AHandlerThatEndsTheTransactionLosesNoOtherCheckAndDoublesNone) {
+  const std::string effects = table("effects");
+  user.execute("CREATE TABLE " + effects + "(id text)");
+  for (const char* sql : {"COMMIT", "ROLLBACK", "ROLLBACK; BEGIN"}) {
+    std::atomic<bool> ended_first = false;
+    std::atomic<bool> ended_second = false;
+    scheduler checks(store, {.poll = 20ms});
+    checks.on("close", [&](transaction& open, const job& what) {
+      const std::string insert = "INSERT INTO " + effects + " VALUES ('" + std::string(what.key()) + "')";
+      ask(open, insert);
+      if ((what.key() == "bb" && !ended_first.exchange(true)) || (what.key() == "dd" && !ended_second.exchange(true))) {
+        ask(open, sql);
+        ask(open, insert);
+      }
+      return done;
+    });
+    put(store, std::vector{asked("a"), asked("bb"), asked("c"), asked("dd"), asked("e")});
+    checks.start();
+    const std::string others = "SELECT string_agg(id, ' ' ORDER BY id) FROM " + effects + " WHERE length(id) = 1";
+    EXPECT_TRUE(wait_until([&] { return keys_in(store).empty() && user.ask(others) == "a c e"; })) << sql;
+    checks.stop();
+    EXPECT_TRUE(ended_first && ended_second) << sql;
+    EXPECT_EQ(user.ask(others), "a c e") << sql;
+    user.execute("TRUNCATE " + effects);
+  }
+}
+
 TEST_F(PostgresStore, AHandlerThatOverlooksAFailedStatementHasNotDoneItsCheck) {
   user.execute("CREATE TABLE " + table("orders") + "(id text UNIQUE)");
   const auto work = [&](transaction& open, const job& what) {

@@ -1,6 +1,9 @@
 // What `store` promises, on each of the stores.
 
 #include <array>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "durable/support/store_calls.hpp"
 #include "timing_wheel/durable/memory_store.hpp"
@@ -1220,6 +1223,17 @@ TEST_P(Store, ReadsBehindManyRowsOfOtherKinds) {
   put(store, "last", instant(6us));
   EXPECT_THAT(all_rows(store), SizeIs(1));
   EXPECT_THAT(all_rows(store, 1), SizeIs(1));
+  std::vector<upcoming> found;
+  std::optional<std::pair<instant, std::int64_t>> stopped_at;
+  read_range which{.until = instant(7us), .limit = 10, .kinds = kinds, .stopped_at = &stopped_at};
+  int pages = 0;
+  do {
+    stopped_at.reset();
+    store.read_ahead(which, found);
+    std::tie(which.from, which.after_id) = stopped_at.value_or(std::pair(which.until, 0));
+    EXPECT_EQ(found.empty(), stopped_at.has_value());
+  } while (stopped_at && ++pages < 10);
+  EXPECT_THAT(found, SizeIs(1)) << "if the store stops, the next page goes on there";
 }
 
 TEST_P(Store, ReadsOnlyBeforeTheEndOfTheWindow) {
