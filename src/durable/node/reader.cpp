@@ -88,15 +88,15 @@ void reader::break_off() noexcept {
 }
 
 std::optional<read_range> reader::next_page(instant now) {
-  if (std::exchange(look_due_, false) && choose_kinds(true)) {
-    reading_pass_ = false;
-    page_size_ = long_page;  // there is no second one
-    return page(now - options_.look_ahead, before_all, now);
-  }
   for (std::uint32_t kind = 0; passing_ && kind < kinds_.size(); ++kind) {
     if (rows_.full(kind) && !parts_[kind].left_out) {
       leave_out(kind, std::max(cursor_due_, parts_[kind].from));
     }
+  }
+  if (std::exchange(look_due_, false) && choose_kinds(true)) {
+    reading_pass_ = false;
+    page_size_ = long_page;  // there is no second one
+    return page(now - options_.look_ahead, before_all, now);
   }
   passing_ = passing_ && choose_kinds(false);
   if (!passing_) {

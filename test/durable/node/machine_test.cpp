@@ -115,6 +115,18 @@ class Machine : public testing::Test {
     return ends;
   }
 
+  // Until so many are known.
+  void work_off(std::size_t known, microseconds now) {
+    while (machine_.known() > known) {
+      for (const std::int64_t id : claim(now)) {
+        machine_.ended(id, {});
+      }
+      ends_to_write ends = machine_.to_end(machine_.known() - known);
+      ASSERT_GT(ends.size(), 0U);
+      std::ranges::for_each(ends.complete, [](ticket& of) { of.still_ours = true; });
+      machine_.has_ended(ends, zero + now);
+    }
+  }
   // Of two kinds, the rest of the second; it takes a second, and not until the next sweep.
   void work_off_a_backlog(std::int64_t of_the_first) {
     std::vector<upcoming> rows = rows_of(1, 1000, -1h, 1us);
@@ -749,6 +761,19 @@ TEST_F(Machine, WhatIsNewIsReadBesideABacklog) {
   EXPECT_THAT(machine_.next_read(zero + 250ms)->kinds, ElementsAre("transactional"));
 }
 
+// A look finds more that is new than there is room for, while a backlog waits for its turn.
+TEST_F(Machine, WhatIsNewTakesNoMarkFromABacklog) {
+  const std::vector<upcoming> rows = rows_of(1, 120, -1h, 1us);
+  read(0s, rows);
+  work_off(25, 0s);
+  const read_range look = machine_.next_read(zero + 250ms).value();
+  ASSERT_EQ(look.from, zero + 250ms - 1s);
+  machine_.has_read(look, rows_of(201, 240, 0s), zero + 250ms);
+  ASSERT_EQ(machine_.known(), 40U);
+  work_off(10, 251ms);
+  EXPECT_EQ(machine_.next_read(zero + 251ms)->from, rows[40].due);
+}
+
 TEST_F(Machine, TheBacklogOfOneKindIsNotReadForTheOther) {
   const std::vector<upcoming> rows = rows_of(1, 120, -1h, 1us);
   read(0s, rows);
@@ -757,14 +782,7 @@ TEST_F(Machine, TheBacklogOfOneKindIsNotReadForTheOther) {
   EXPECT_THAT(of_the_other.kinds, ElementsAre("transactional"));
   EXPECT_EQ(of_the_other.from, zero - 1s);
   machine_.has_read(of_the_other, {}, zero + 250ms);
-  while (machine_.known() > 10) {
-    for (const std::int64_t id : claim(251ms)) {
-      machine_.ended(id, {});
-    }
-    ends_to_write ends = machine_.to_end(100);
-    std::ranges::for_each(ends.complete, [](ticket& of) { of.still_ours = true; });
-    machine_.has_ended(ends, zero + 251ms);
-  }
+  work_off(10, 251ms);
   const read_range of_both = machine_.next_read(zero + 251ms).value();
   EXPECT_THAT(of_both.kinds, ElementsAre("leased", "transactional"));
   EXPECT_EQ(of_both.from, rows[40].due);
