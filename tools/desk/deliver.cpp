@@ -46,6 +46,7 @@ constexpr std::size_t longest_file = 1'048'576;
 constexpr std::size_t longest_answer = 65'536;            // what comes behind it is not read
 constexpr std::size_t longest_quote = 200;                // of an answer, in an error
 constexpr std::chrono::seconds longest_retry_after = 6h;  // as later versions of libcurl have it
+constexpr std::chrono::seconds slowest_store = 10s;       // to take the ends, if it does not fail
 constexpr std::chrono::seconds patience = 4s;  // for what is under way when the node stops, and a second or two
 
 // Who gets the checks of a kind, as the file names it.
@@ -501,13 +502,18 @@ class delivery::node {
   }
 
   bool stop() {
+    const std::uint64_t failures = checks_.stats().failures;
     requests_.ends = true;
     const auto stop_within = [&](std::chrono::milliseconds time) { return checks_.stop(steady_clock::now() + time); };
     bool is_over = stop_within(patience + 1500ms).finished;
     while (!is_over && requests_.requests > 0) {  // they end by themselves, later if the machine is slow
       is_over = stop_within(500ms).finished;
     }
-    return is_over || stop_within(3s).finished;  // a slow store may take as long for the ends
+    const steady_clock::time_point last = steady_clock::now() + slowest_store;
+    while (!is_over && checks_.stats().failures == failures && steady_clock::now() < last) {
+      is_over = stop_within(500ms).finished;
+    }
+    return is_over || stop_within(1s).finished;
   }
 
  private:

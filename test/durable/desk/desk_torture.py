@@ -39,16 +39,26 @@ class Process:
     """A program that prints its port, and is started again with the same one."""
 
     running = []  # to be killed if a test fails
+    may_start = threading.Lock()
 
     def __init__(self, command, at_port=lambda port: ["--listen", f"127.0.0.1:{port}"], environment=None):
         self.command, self.at_port, self.port, self.environment = command, at_port, 0, environment
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen([*self.command, *self.at_port(self.port)], stdout=subprocess.PIPE, text=True,
-                                        env=self.environment)
-        Process.running.append(self.process)
+        with Process.may_start:
+            self.process = subprocess.Popen([*self.command, *self.at_port(self.port)], stdout=subprocess.PIPE,
+                                            text=True, env=self.environment)
+            Process.running.append(self.process)
         self.port = int(self.process.stdout.readline().rstrip("/\n").split(":")[-1])
+
+    @classmethod
+    def end_all(cls):
+        """And none is started any more."""
+        cls.may_start.acquire()
+        for process in cls.running:
+            process.kill()
+            process.wait()
 
     def kill(self):
         self.process.kill()

@@ -18,6 +18,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import sqlite3
@@ -324,7 +325,9 @@ def an_hour_of_failures_leads_to_one_effect(shop):
             wait_until(lambda: shop.lines("--state", "retrying"), f"run {attempt} has failed")
             known, line = time.time(), json.loads(shop.told("show", "verify", "hour", "--json"))[0]
             due = unix_time(line["due"])
-            must(line["state"] == "retrying" and line["attempt"] == attempt, attempt, line)
+            if line["state"] != "retrying" or line["attempt"] != attempt:  # on a slow machine it runs by itself before
+                must(line["attempt"] >= attempt and attempt < 9, attempt, line)
+                continue
             # Refused if it runs by now, or if a busy server keeps its row for three seconds.
             wait_until(lambda: shop.ends("run-now", "verify", "hour") == 0 or len(requests(shop, "hour")) > attempt,
                        f"run {attempt + 1} is due")
@@ -360,7 +363,8 @@ def refuses_clients(port):
 def a_kind_that_hangs_holds_up_no_other(shop):
     """And what is under way when the server ends is given back within its patience."""
     server = shop.server({"stuck": shop.kind(max_running=8, time_limit="1h"), "free": shop.kind(max_running=1)})
-    put(server.port, "stuck", [f"hangs-{number}" for number in range(16)], json.dumps({"payload": "x" * 2**20}))
+    put(server.port, "stuck", ["hangs-large"], json.dumps({"payload": "x" * 2**20}))
+    put(server.port, "stuck", [f"hangs-{number}" for number in range(15)])
     wait_until(lambda: len(shop.lines("--kind", "stuck", "--state", "running")) == 8, "as many run as may")
     put(server.port, "free", ["done-1", "done-2"])
     wait_until(lambda: len(shop.rows("SELECT * FROM done WHERE kind='free'")) == 2, "the other kind is delivered", 30)
@@ -518,7 +522,7 @@ def ends_though_the_store_is_away(shop):
         begin = time.monotonic()
         must(server.end() == 0)
         took = time.monotonic() - begin
-        must(took < 12, "some 9 s, and time for a slow machine", took)
+        must(took < 12, "some 8 s, and time for a slow machine", took)
     shop.store = usual
     must(not shop.rows("SELECT * FROM done WHERE key='hangs-away'"))
     server = shop.server(*options)
@@ -660,10 +664,12 @@ def test(desk, checks, database_of):
         try:
             for each in concurrent.futures.as_completed(running):
                 each.result()
-        finally:
-            for process in Process.running:
-                process.kill()
-                process.wait()
+        except BaseException as error:  # the other cases would go on, and start processes
+            print(error, file=sys.stderr, flush=True)
+            Process.end_all()
+            shutil.rmtree(scratch, ignore_errors=True)
+            os._exit(1)
+        Process.end_all()
 
 
 def main():
