@@ -45,7 +45,10 @@ def lives(pid):
 class DurableTest(OrderTest):
     def setUp(self):
         super().setUp()
-        self.database = self.folder / "shop.db"
+        self.use("shop.db")
+
+    def use(self, database):
+        self.database = self.folder / database
         self.store = f"sqlite:{self.database}"
 
     def arguments(self, *more):
@@ -65,6 +68,8 @@ class DurableTest(OrderTest):
         self.assertLessEqual(KEYS, figures.keys())
         self.assert_exact(figures)
         if figures["kills"] < kills and seconds < 80:
+            if self.store.startswith("sqlite:"):
+                self.use(f"shop-{2 * seconds}.db")  # the figures of nodes are those of one run
             return self.with_kills(*arguments, kills=kills, seconds=2 * seconds)
         self.assertGreaterEqual(figures["kills"], kills)
         self.assertEqual((figures["recovered"], figures["pending"]), (figures["kills"], 0))
