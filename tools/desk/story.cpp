@@ -3,6 +3,7 @@
 #include <limits>
 #include <ostream>
 
+#include "common/program.hpp"
 #include "desk/commands.hpp"
 
 namespace timing_wheel::desk {
