@@ -1,7 +1,5 @@
 #include "durable/node/known_rows.hpp"
 
-#include <algorithm>
-
 namespace timing_wheel::durable {
 
 timer_number known_rows::find(std::int64_t id) const noexcept {

@@ -463,7 +463,7 @@ def a_name_that_nobody_knows_is_given_up_in_time(shop):
     wait_until(lambda: shop.lines("--state", "running"), "it runs")
     begin = time.monotonic()
     must(server.end() == 0)
-    must(time.monotonic() - begin < 60, "a look-up takes two minutes")
+    must(time.monotonic() - begin < 20, "a look-up takes two minutes")
 
 
 class Network:
@@ -522,7 +522,8 @@ def ends_though_the_store_is_away(shop):
         begin = time.monotonic()
         must(server.end() == 0)
         took = time.monotonic() - begin
-        must(took < 12, "some 8 s, and time for a slow machine", took)
+        print(f"ended after {took:.1f} s", file=sys.stderr)
+        must(took < 9, "some 7 s, and time for a slow machine", took)
     shop.store = usual
     must(not shop.rows("SELECT * FROM done WHERE key='hangs-away'"))
     server = shop.server(*options)
